@@ -1,0 +1,39 @@
+# kith_layer(NAME SOURCES a.cc ... [DEPENDS base graph ...] [LINK PUBLIC_LIB ...] [LINK_PRIVATE LIB ...])
+#   The static library kith_NAME, exported as kith::NAME, over the layers it may use.
+function(kith_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINK;LINK_PRIVATE" ${ARGN})
+  add_library(kith_${name} STATIC ${ARG_SOURCES})
+  add_library(kith::${name} ALIAS kith_${name})
+  set_target_properties(kith_${name} PROPERTIES EXPORT_NAME ${name})
+  target_include_directories(kith_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                                 $<INSTALL_INTERFACE:include>)
+  target_compile_features(kith_${name} PUBLIC cxx_std_20)
+  list(TRANSFORM ARG_DEPENDS PREPEND kith::)
+  target_link_libraries(kith_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LINK}
+                                     PRIVATE $<BUILD_INTERFACE:kith_flags> ${ARG_LINK_PRIVATE})
+  set_property(GLOBAL APPEND PROPERTY KITH_LAYERS ${name})
+endfunction()
+
+# kith_test(NAME SOURCES a_test.cc ... LINK graph comm ... [LABELS slow] [TIMEOUT seconds])
+#   One GoogleTest binary; every case is a ctest case named NAME.Suite.Case.
+function(kith_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LINK_PRIVATE;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(test_${name} ${ARG_SOURCES})
+  list(TRANSFORM ARG_LINK PREPEND kith::)
+  target_link_libraries(test_${name} PRIVATE ${ARG_LINK} ${ARG_LINK_PRIVATE} kith_flags GTest::gmock GTest::gtest_main)
+  set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# kith_bench(NAME SOURCES a.cc ... LINK graph ...): a program at <build>/bench/NAME.
+function(kith_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LINK_PRIVATE" ${ARGN})
+  add_executable(bench_${name} ${ARG_SOURCES})
+  list(TRANSFORM ARG_LINK PREPEND kith::)
+  target_link_libraries(bench_${name} PRIVATE ${ARG_LINK} ${ARG_LINK_PRIVATE} kith_flags)
+  set_target_properties(bench_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench OUTPUT_NAME ${name})
+endfunction()

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <vector>
+
+namespace kith {
+
+// A worker's permanent identity in a run. Transports address peers by it; it survives changes of membership.
+struct WorkerId {
+  int value = -1;
+  auto operator<=>(const WorkerId&) const = default;
+};
+
+inline std::ostream& operator<<(std::ostream& out, WorkerId id) { return out << "worker " << id.value; }
+
+// A worker's index in the members of an epoch: what schedules speak of.
+using Rank = int;
+
+// The ordered workers that a schedule runs over; a new epoch begins when somebody leaves or joins.
+struct Members {
+  std::uint32_t epoch = 0;
+  std::vector<WorkerId> workers;  // indexed by rank
+
+  int size() const { return static_cast<int>(workers.size()); }
+  WorkerId at(Rank rank) const { return workers.at(static_cast<std::size_t>(rank)); }
+
+  // Workers 0..n-1 in epoch 0.
+  static Members first(int n);
+};
+
+// What a published slot holds. Ordered: a later epoch is later whatever its step.
+struct Version {
+  std::uint32_t epoch = 0;
+  std::uint64_t step = 0;
+  auto operator<=>(const Version&) const = default;
+};
+
+inline std::ostream& operator<<(std::ostream& out, Version v) { return out << v.epoch << ":" << v.step; }
+
+}  // namespace kith
+
+template <>
+struct std::hash<kith::WorkerId> {
+  std::size_t operator()(kith::WorkerId id) const noexcept { return std::hash<int>{}(id.value); }
+};

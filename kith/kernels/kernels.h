@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kith/base/dtype.h"
+
+namespace kith::kernels {
+
+// Words: a *source* is one model that takes part in a mix; the *destination* is where the result goes; *state* is
+// what the optimizer keeps (always T). T is float or double, the type in which parameters and state are held;
+// sources, gradients and the encoded copy may be of another type, converted in registers.
+//
+// Every function is one pass over memory: it reads each source, the gradient and the state once, and writes the
+// destination and the state once. Spans may be unaligned. A destination may equal a source or not overlap it at all.
+// Results do not depend on the number of threads, nor on how a range is cut into calls.
+
+struct Source {
+  const void* data = nullptr;
+  DType type = DType::f32;
+  double weight = 1;
+};
+
+// The mixed value: scale * (w_0 x_0 + w_1 x_1 + ...), accumulated in T in the order given, first by a product, then
+// by fused multiply-adds. A group mean is weights 1 and scale 1/g, so that every path to it gives the same bits.
+struct Mix {
+  std::span<const Source> sources;  // at least one
+  double scale = 1;
+};
+
+// Where the next parameters go. `encoded`, when set, receives them rounded to nearest even in `encoded_type` (bf16 or
+// f16): a wire, or a 16-bit parameter. `values` may be null when only the encoded form is wanted (mix only).
+template <class T>
+struct Destination {
+  T* values = nullptr;
+  void* encoded = nullptr;
+  DType encoded_type = DType::bf16;
+};
+
+// The gradient as it lies in memory; multiplied by `scale` (clipping, loss scaling, accumulation) before use.
+struct Gradient {
+  const void* data = nullptr;
+  DType type = DType::f32;
+  double scale = 1;
+};
+
+enum class Decay : std::uint8_t {
+  coupled,    // g += decay * mixed            (Adam, SGD)
+  decoupled,  // mixed *= 1 - lr * decay       (AdamW)
+};
+
+struct SgdOptions {
+  double lr = 0;
+  double momentum = 0;
+  double dampening = 0;
+  bool nesterov = false;
+  double decay = 0;        // coupled
+  bool first = false;      // first step of this parameter: the momentum buffer is set to the gradient
+};
+
+struct AdamOptions {
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;       // outside the square root
+  double decay = 0;
+  Decay decay_kind = Decay::coupled;
+  std::int64_t step = 1;   // of this parameter, from 1: bias correction
+};
+
+// Accumulated Adam (docs/algorithms.md): the committed moments M, V change once per window of `window` steps; `step`
+// counts this parameter's steps from 1, the bias correction uses ceil(step / window), and the window's last step
+// commits: M <- b1 M + (1-b1) a, V <- b2 V + (1-b2) a^2, a <- 0.
+struct AccumAdamOptions {
+  AdamOptions adam;
+  int window = 4;
+  bool commits() const { return adam.step % window == 0; }
+};
+
+// Sums of squares, accumulated in double over fixed blocks of elements and added in block order.
+struct Norms {
+  double squared_norm = 0;      // sum a_k^2
+  double squared_distance = 0;  // sum (a_k - b_k)^2
+};
+
+// The operations, the same for every device. Implementations: reference/ (plain loops in double, for tests), cpu/
+// (SIMD with run-time dispatch), cuda/. Stateless apart from a thread pool or stream; not for concurrent calls.
+template <class T>
+class Kernels {
+ public:
+  virtual ~Kernels() = default;
+
+  // destination = mix
+  virtual void mix(const Destination<T>& to, const Mix& mix, std::size_t count) = 0;
+
+  // destination = mix - lr * direction(gradient), with torch.optim.SGD's direction. `momentum` may be null when
+  // options.momentum is 0.
+  virtual void mix_sgd(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* momentum,
+                       const SgdOptions& options, std::size_t count) = 0;
+
+  virtual void mix_adam(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* m, T* v,
+                        const AdamOptions& options, std::size_t count) = 0;
+
+  virtual void mix_accum_adam(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* m, T* v,
+                              T* accumulator, const AccumAdamOptions& options, std::size_t count) = 0;
+
+  // Squared norm of a, and squared distance to b unless b is null.
+  virtual Norms norms(const T* a, const T* b, std::size_t count) = 0;
+
+  // Element conversion between any two types, rounding to nearest even.
+  virtual void convert(void* to, DType to_type, const void* from, DType from_type, std::size_t count) = 0;
+};
+
+}  // namespace kith::kernels
