@@ -23,7 +23,9 @@ class SteadyClock final : public Clock {
 // A point in time after which a wait gives up. There is no "forever": every wait on a peer is bounded.
 using Deadline = Clock::Time;
 
-inline double seconds(Clock::Duration d) { return std::chrono::duration<double>(d).count(); }
+inline double seconds(Clock::Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 inline Clock::Duration from_seconds(double s) {
   return std::chrono::duration_cast<Clock::Duration>(std::chrono::duration<double>(s));
 }

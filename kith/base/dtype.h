@@ -11,20 +11,27 @@ enum class DType : std::uint8_t { f32, f64, bf16, f16 };
 
 constexpr std::size_t size_of(DType type) {
   switch (type) {
-    case DType::f64: return 8;
-    case DType::f32: return 4;
+    case DType::f64:
+      return 8;
+    case DType::f32:
+      return 4;
     case DType::bf16:
-    case DType::f16: return 2;
+    case DType::f16:
+      return 2;
   }
   return 0;
 }
 
 constexpr std::string_view name_of(DType type) {
   switch (type) {
-    case DType::f64: return "fp64";
-    case DType::f32: return "fp32";
-    case DType::bf16: return "bf16";
-    case DType::f16: return "fp16";
+    case DType::f64:
+      return "fp64";
+    case DType::f32:
+      return "fp32";
+    case DType::bf16:
+      return "bf16";
+    case DType::f16:
+      return "fp16";
   }
   return "?";
 }

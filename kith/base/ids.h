@@ -14,7 +14,9 @@ struct WorkerId {
   auto operator<=>(const WorkerId&) const = default;
 };
 
-inline std::ostream& operator<<(std::ostream& out, WorkerId id) { return out << "worker " << id.value; }
+inline std::ostream& operator<<(std::ostream& out, WorkerId id) {
+  return out << "worker " << id.value;
+}
 
 // A worker's index in the members of an epoch: what schedules speak of.
 using Rank = int;
@@ -27,6 +29,9 @@ struct Members {
   int size() const { return static_cast<int>(workers.size()); }
   WorkerId at(Rank rank) const { return workers.at(static_cast<std::size_t>(rank)); }
 
+  // REQUIRES: the worker is a member.
+  Rank rank_of(WorkerId worker) const;
+
   // Workers 0..n-1 in epoch 0.
   static Members first(int n);
 };
@@ -38,7 +43,9 @@ struct Version {
   auto operator<=>(const Version&) const = default;
 };
 
-inline std::ostream& operator<<(std::ostream& out, Version v) { return out << v.epoch << ":" << v.step; }
+inline std::ostream& operator<<(std::ostream& out, Version v) {
+  return out << v.epoch << ":" << v.step;
+}
 
 }  // namespace kith
 

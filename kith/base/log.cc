@@ -1,9 +1,9 @@
 #include "kith/base/log.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <utility>
+
+#include <unistd.h>
 
 namespace kith {
 

@@ -24,7 +24,8 @@ class NullLog final : public Log {
   void write(LogLevel, std::string_view) override {}
 };
 
-// Lines on standard error: "PREFIX warning: line". Each line is one write, so that processes do not interleave.
+// Lines on standard error: "PREFIX warning: line". Each line is one write, so that processes do not
+// interleave.
 class StderrLog final : public Log {
  public:
   explicit StderrLog(std::string prefix = "kith", LogLevel least = LogLevel::info);

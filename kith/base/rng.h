@@ -6,8 +6,8 @@ namespace kith {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// splitmix64: one 64-bit word to another, bijective and well mixed. The building block of every seeded draw, so
-// that all workers and all machines draw the same numbers.
+// splitmix64: one 64-bit word to another, bijective and well mixed. The building block of every seeded draw,
+// so that all workers and all machines draw the same numbers.
 constexpr std::uint64_t mix_bits(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;

@@ -90,7 +90,8 @@ std::int64_t parse_bytes(std::string_view text, std::string_view place) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string unit(end, text.data() + text.size());
   std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto found = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == unit; });
+  const auto found =
+      std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& u) { return u.name == unit; });
   const bool good = status == std::errc{} && found != kUnits.end() && std::isfinite(number) && number >= 0 &&
                     number * found->bytes < 9e18;
   if (!good) throw InputError(cat("'", text, "' is not a size"), place, "for example 25MB, 4KiB or 1000");
@@ -100,7 +101,8 @@ std::int64_t parse_bytes(std::string_view text, std::string_view place) {
 std::string human_bytes(double bytes) {
   constexpr std::array<const char*, 5> kNames{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < kNames.size(); ++unit) bytes /= 1024;
+  for (; bytes >= 1024 && unit + 1 < kNames.size(); ++unit)
+    bytes /= 1024;
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kNames[unit]);
   return text.data();

@@ -27,7 +27,8 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 // "did you mean 'x'?", or "one of: a, b, c" when nothing is near.
 std::string suggest(std::string_view word, std::span<const std::string> candidates);
 
-// "25MB", "4KiB", "17" -> bytes. K, M, G are powers of 1000; Ki, Mi, Gi of 1024. Throws InputError naming `place`.
+// "25MB", "4KiB", "17" -> bytes. K, M, G are powers of 1000; Ki, Mi, Gi of 1024. Throws InputError naming
+// `place`.
 std::int64_t parse_bytes(std::string_view text, std::string_view place);
 
 // 26214400 -> "25.0 MiB".

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kith/engine/engine.h"
+#include "kith/gossip/collective.h"
+#include "kith/graph/schedule.h"
+
+namespace kith::engine {
+
+// What all buckets share in one step.
+struct StepContext {
+  std::int64_t step = 0;
+  graph::WorkerRound now;              // this step's round; oneself alone when the trigger does not fire
+  std::vector<WorkerId> readers;       // of what is published for this step's round
+  std::vector<WorkerId> next_readers;  // of what is published for the next step's round
+  bool directed = false;
+  StepOptions options;
+};
+
+// The collectives of an engine, for both element types it computes in.
+struct Collectives {
+  std::unique_ptr<gossip::Collective<float>> f32;
+  std::unique_ptr<gossip::Collective<double>> f64;
+};
+
+// A bucket at work, whatever its element type. Segments are named by their index in the engine's table.
+class Bucket {
+ public:
+  virtual ~Bucket() = default;
+
+  // Its segments, in the order they lie in it.
+  virtual const std::vector<std::size_t>& indices() const = 0;
+
+  // Takes the inputs of a step; then run(phase) for each phase, then end_step.
+  virtual void begin_step(const StepContext& context, std::span<const SegmentInput> inputs) = 0;
+  virtual int phases() const = 0;
+  virtual void run(int phase) = 0;
+  virtual void end_step(StepReport& report) = 0;
+
+  virtual void* data(std::size_t segment) const = 0;
+  virtual std::vector<void*> places(std::size_t segment) const = 0;
+
+  // Before the first step: the model is what the segments hold (start) or what state() was filled with
+  // (restore).
+  virtual void adopt(std::int64_t step, std::span<const Segment> segments) = 0;
+  virtual void share_start(Collectives& collectives, Deadline deadline) = 0;
+  virtual void publish_first(const StepContext& first) = 0;
+
+  // All-reduce: averages the gradients with everybody; called by the communication thread, in the order of
+  // the buckets.
+  virtual void reduce_gradients(std::span<const SegmentInput> inputs, Deadline deadline) = 0;
+  // Sum of squares of the gradients the step will use.
+  virtual double squared_gradient_norm(std::span<const SegmentInput> inputs) = 0;
+
+  virtual void average(Collectives& collectives, std::span<void* const> to, Deadline deadline) = 0;
+  virtual double squared_consensus_distance(Collectives& collectives, Deadline deadline) = 0;
+
+  virtual void state(std::vector<StateSpan>& spans) = 0;
+  virtual void add_memory(MemoryUse& use) const = 0;
+};
+
+}  // namespace kith::engine

@@ -1,0 +1,87 @@
+#include "kith/engine/channel.h"
+
+#include <utility>
+#include <variant>
+
+#include "kith/base/check.h"
+#include "kith/base/error.h"
+#include "kith/base/rng.h"
+
+namespace kith::engine {
+namespace {
+
+std::unique_ptr<comm::Window> open_window(const World& world, const ChannelOptions& options) {
+  comm::WindowOptions window;
+  window.name = options.name;
+  window.bytes = options.count * size_of(options.wire);
+  window.shape_digest = hash_words(options.digest, options.wire);
+  window.peers = world.members.workers;
+  return world.transport->open(window, world.clock->now() + options.patience);
+}
+
+}  // namespace
+
+template <class T>
+Channel<T>::Channel(const World& world, const ChannelOptions& options)
+    : world_(world), options_(options), window_(open_window(world, options)) {
+  if (lossy() && options.keeps_values) values_.resize(options.count);
+}
+
+template <class T>
+T* Channel<T>::slot(std::uint64_t number) const {
+  KITH_CHECK(!lossy(), "a lossy slot holds no values");
+  return reinterpret_cast<T*>(window_->slot(version(number)).data());
+}
+
+template <class T>
+std::byte* Channel<T>::next_slot() {
+  const Version next = version(published_ + 1);
+  if (!next_is_open_) {
+    auto slot = window_->begin(next, world_.clock->now() + options_.patience);
+    if (const auto* held = std::get_if<comm::Late>(&slot)) {
+      throw Error(cat(held->peer, " has held ", options_.name, " version ", held->version, " for ",
+                      seconds(held->waited), " s"),
+                  cat(world_.self()), "the peer hangs: look at its log, or end it");
+    }
+    next_is_open_ = true;
+  }
+  return window_->slot(next).data();
+}
+
+template <class T>
+kernels::Destination<T> Channel<T>::outgoing(std::size_t first) {
+  std::byte* const slot = next_slot();
+  if (!lossy()) return {reinterpret_cast<T*>(slot) + first, nullptr, {}};
+  T* const values = values_.empty() ? nullptr : values_.data() + first;
+  return {values, slot + first * size_of(options_.wire), options_.wire};
+}
+
+template <class T>
+void Channel<T>::publish(std::vector<WorkerId> readers, double weight) {
+  next_slot();
+  ++published_;
+  next_is_open_ = false;
+  window_->publish(version(published_),
+                   {.bytes = message_bytes(), .codec = 0, .weight = weight, .readers = std::move(readers)});
+}
+
+template <class T>
+const gossip::Gathered& Channel<T>::gather(const graph::WorkerRound& round, const void* own_values,
+                                           double weight, bool directed) {
+  const void* const published = window_->slot(version(published_)).data();
+  gossip::Own own{own_values, dtype_of<T>(), published, options_.wire, weight};
+  if (!own.values) own.values = lossy() ? static_cast<const void*>(values_.data()) : published;
+  gossip::GatherOptions options;
+  options.self = world_.rank();
+  options.members = &world_.members;
+  options.version = version(published_);
+  options.deadline = world_.clock->now() + options_.patience;
+  options.clock = world_.clock;
+  options.directed = directed;
+  return gathered_.emplace(gossip::gather(*window_, round, own, options));
+}
+
+template class Channel<float>;
+template class Channel<double>;
+
+}  // namespace kith::engine

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kith/engine/world.h"
+#include "kith/gossip/gather.h"
+#include "kith/graph/schedule.h"
+#include "kith/kernels/kernels.h"
+
+namespace kith::engine {
+
+struct ChannelOptions {
+  std::string name;       // of the window
+  std::size_t count = 0;  // elements
+  DType wire = DType::f32;
+  std::uint64_t digest = 0;
+  Clock::Duration patience{};
+  bool keeps_values = false;  // on a lossy wire: keep the full-precision vector here (it lies nowhere else)
+};
+
+// One vector of a bucket that neighbours can read: a window with its version numbers. Versions count
+// publications from 1; everybody publishes once a step, so "the version I published last" names the same step
+// everywhere.
+template <class T>
+class Channel {
+ public:
+  Channel(const World& world, const ChannelOptions& options);
+
+  bool lossy() const { return options_.wire != dtype_of<T>(); }
+  std::uint64_t published() const { return published_; }
+  // Continues the numbering after `published` publications made before this process began.
+  void continue_after(std::uint64_t published) { published_ = published; }
+
+  // The slot of a version, plain wire only.
+  T* slot(std::uint64_t version) const;
+
+  // Where the next version's elements from `first` on go. Waits, boundedly, until the slot is free; Error if
+  // a peer never lets go.
+  kernels::Destination<T> outgoing(std::size_t first);
+  // The next version's slot, as bytes.
+  std::byte* next_slot();
+  void publish(std::vector<WorkerId> readers, double weight);
+
+  // Awaits the readable neighbours of `round` at the version published last. `own_values` are the
+  // full-precision values behind it, or null when they lie in the window or here. Held until release().
+  const gossip::Gathered& gather(const graph::WorkerRound& round, const void* own_values, double weight,
+                                 bool directed);
+  void release() { gathered_.reset(); }
+
+  std::size_t window_bytes() const { return 2 * options_.count * size_of(options_.wire); }
+  std::size_t staging_bytes() const { return values_.size() * sizeof(T); }
+  std::size_t message_bytes() const { return options_.count * size_of(options_.wire); }
+
+ private:
+  Version version(std::uint64_t number) const { return {world_.members.epoch, number}; }
+
+  const World& world_;
+  const ChannelOptions options_;
+  const std::unique_ptr<comm::Window> window_;
+  std::vector<T> values_;
+  std::uint64_t published_ = 0;
+  bool next_is_open_ = false;
+  std::optional<gossip::Gathered> gathered_;
+};
+
+}  // namespace kith::engine

@@ -1,0 +1,352 @@
+#include "kith/engine/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "kith/base/check.h"
+#include "kith/base/error.h"
+#include "kith/engine/bucketing.h"
+#include "kith/engine/reduction_thread.h"
+#include "kith/engine/typed_bucket.h"
+#include "kith/kernels/cpu/cpu_kernels.h"
+#include "kith/telemetry/span.h"
+
+namespace kith::engine {
+namespace {
+
+// Rare operations with everybody go through windows of this many elements.
+constexpr std::size_t kCollectiveChunk = std::size_t{1} << 19;
+
+template <class T>
+struct Rules {
+  std::unique_ptr<optim::Algorithm<T>> algorithm;
+  std::unique_ptr<optim::LocalStep<T>> local;
+  std::unique_ptr<kernels::Kernels<T>> kernels;
+
+  explicit Rules(const EngineOptions& options)
+      : algorithm(optim::make_algorithm<T>(options.algorithm)),
+        local(optim::make_local_step<T>(options.optimizer)),
+        kernels(kernels::make_cpu_kernels<T>({})) {}
+};
+
+void sort_unique(std::vector<WorkerId>& workers) {
+  std::sort(workers.begin(), workers.end());
+  workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
+}
+
+}  // namespace
+
+class Engine::Impl {
+ public:
+  Impl(World world, EngineOptions options, std::vector<Segment> segments);
+
+  void begin(std::int64_t step);
+  void publish_first();
+  StepReport step(std::span<const SegmentInput> inputs, const StepOptions& step_options);
+  void gradient_ready(std::size_t segment, const SegmentInput& input);
+  double gradient_norm(std::span<const SegmentInput> inputs);
+  Bucket& bucket_of(std::size_t segment) const { return *buckets_[bucket_of_[segment]]; }
+  Deadline deadline() const { return world_.clock->now() + options_.patience; }
+  Collectives& collectives();
+
+  const World world_;
+  const EngineOptions options_;
+  const std::vector<Segment> segments_;
+  const Rules<float> rules32_;
+  const Rules<double> rules64_;
+  const std::unique_ptr<graph::Schedule> schedule_;
+  std::vector<std::unique_ptr<Bucket>> buckets_;
+  std::vector<std::size_t> bucket_of_;  // segment -> bucket
+  Collectives collectives_;
+  Layout layout_ = Layout::staged;
+  std::int64_t steps_ = 0;
+  bool started_ = false;
+
+ private:
+  template <class T>
+  std::unique_ptr<Bucket> make_bucket(const Rules<T>& rules, std::size_t index, const BucketPlan& plan);
+  bool mixes(std::int64_t step) const { return (step + 1) % options_.mix_every == 0; }
+  graph::WorkerRound round(std::int64_t step) const;
+  std::vector<WorkerId> readers(std::int64_t step) const;
+  StepContext context(std::int64_t step) const;
+  void reduce_rest(std::span<const SegmentInput> inputs);
+  void submit_complete();
+  void forget_reduction();
+
+  // All-reduce: inputs of the step under way, which buckets are complete, how many are on their way.
+  std::vector<SegmentInput> ready_;
+  std::vector<bool> is_ready_;
+  std::vector<std::size_t> missing_;  // per bucket
+  std::size_t submitted_ = 0;
+  bool reduced_ = false;                               // this step's gradients are averaged
+  std::unique_ptr<ReductionThread> reduction_thread_;  // last: ends before what its jobs use
+};
+
+Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segments)
+    : world_(std::move(world)),
+      options_(std::move(options)),
+      segments_(std::move(segments)),
+      rules32_((validate(options_), options_)),
+      rules64_(options_),
+      schedule_(graph::make_schedule(options_.schedule)) {
+  if (schedule_->workers() != world_.size()) {
+    throw InputError(cat("shape ", schedule_->shape().text(), " has ", schedule_->workers(),
+                         " workers, the world has ", world_.size()),
+                     "nodes", "give a shape whose workers add up");
+  }
+  if (schedule_->directed() != rules32_.algorithm->needs_directed_schedule() &&
+      !rules32_.algorithm->channels().empty()) {
+    throw InputError(cat("algorithm '", options_.algorithm, "' with topology '", schedule_->name(), "'"),
+                     "topology",
+                     schedule_->directed() ? "a directed topology needs algorithm 'sgp'"
+                                           : "'sgp' needs a directed topology, such as exp-directed");
+  }
+  const std::vector<BucketPlan> plans = cut_buckets(segments_, options_.bucket_bytes);
+  bucket_of_.resize(segments_.size());
+  for (std::size_t b = 0; b < plans.size(); ++b) {
+    buckets_.push_back(plans[b].type == DType::f64 ? make_bucket(rules64_, b, plans[b])
+                                                   : make_bucket(rules32_, b, plans[b]));
+    for (std::size_t segment : buckets_.back()->indices())
+      bucket_of_[segment] = b;
+    missing_.push_back(plans[b].segments.size());
+  }
+  ready_.resize(segments_.size());
+  is_ready_.assign(segments_.size(), false);
+  if (options_.algorithm == "allreduce") reduction_thread_ = std::make_unique<ReductionThread>();
+}
+
+template <class T>
+std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::size_t index,
+                                                  const BucketPlan& plan) {
+  TypedBucketOptions bucket;
+  bucket.name = cat(options_.name, "/bucket", index);
+  bucket.plan = plan;
+  bucket.digest = digest(plan, segments_);
+  bucket.wire = options_.wire.value_or(dtype_of<T>());
+  // A wire is never wider than the arithmetic.
+  if (size_of(bucket.wire) >= sizeof(T)) bucket.wire = dtype_of<T>();
+  bucket.allreduce = options_.algorithm == "allreduce";
+  bucket.patience = options_.patience;
+  const auto channels = rules.algorithm->channels();
+  const bool can_alternate = !channels.empty() && channels.front().is_model && bucket.wire == dtype_of<T>();
+  if (options_.layout == Layout::alternating && !can_alternate) {
+    throw InputError(cat("the alternating layout with wire ", name_of(bucket.wire)), "layout",
+                     "a rounded wire needs the staged layout");
+  }
+  if (can_alternate && options_.layout != Layout::staged) bucket.layout = layout_ = Layout::alternating;
+  return std::make_unique<TypedBucket<T>>(world_, bucket, *rules.algorithm, *rules.local, segments_);
+}
+
+graph::WorkerRound Engine::Impl::round(std::int64_t step) const {
+  if (mixes(step)) return schedule_->round(world_.rank(), (step + 1) / options_.mix_every - 1);
+  graph::WorkerRound alone;
+  alone.group = {world_.rank()};
+  return alone;
+}
+
+std::vector<WorkerId> Engine::Impl::readers(std::int64_t step) const {
+  std::vector<WorkerId> workers;
+  for (Rank rank : graph::readers_of(round(step), world_.rank()))
+    workers.push_back(world_.members.at(rank));
+  return workers;
+}
+
+StepContext Engine::Impl::context(std::int64_t step) const {
+  return {step, round(step), readers(step), readers(step + 1), schedule_->directed() && mixes(step), {}};
+}
+
+Collectives& Engine::Impl::collectives() {
+  const auto open = [&]<class T>(std::unique_ptr<gossip::Collective<T>>& collective, const Rules<T>& rules) {
+    if (collective) return;
+    collective = std::make_unique<gossip::Collective<T>>(
+        *world_.transport, world_.members, *rules.kernels, *world_.clock,
+        gossip::CollectiveOptions{cat(options_.name, "/all", 8 * sizeof(T)), kCollectiveChunk,
+                                  options_.patience});
+  };
+  open(collectives_.f32, rules32_);
+  if (std::any_of(segments_.begin(), segments_.end(),
+                  [](const Segment& s) { return s.type == DType::f64; })) {
+    open(collectives_.f64, rules64_);
+  }
+  return collectives_;
+}
+
+void Engine::Impl::begin(std::int64_t step) {
+  KITH_CHECK(!started_, "an engine starts once");
+  steps_ = step;
+  for (const auto& bucket : buckets_)
+    bucket->adopt(step, segments_);
+}
+
+void Engine::Impl::publish_first() {
+  const StepContext first = context(steps_);
+  for (const auto& bucket : buckets_)
+    bucket->publish_first(first);
+  started_ = true;
+}
+
+StepReport Engine::Impl::step(std::span<const SegmentInput> inputs, const StepOptions& step_options) {
+  KITH_CHECK(started_, "start() or resume() comes before the first step");
+  KITH_CHECK_EQ(inputs.size(), segments_.size(), "one input per segment");
+  if (reduction_thread_) reduce_rest(inputs);
+  StepContext now = context(steps_);
+  now.options = step_options;
+  int phases = 0;
+  for (const auto& bucket : buckets_) {
+    bucket->begin_step(now, inputs);
+    phases = std::max(phases, bucket->phases());
+  }
+  for (int phase = 0; phase < phases; ++phase) {
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      telemetry::Span span(world_.trace, *world_.clock, {"mix + step", "engine", world_.self()});
+      span.arg("bucket", b);
+      span.arg("phase", phase);
+      buckets_[b]->run(phase);
+    }
+  }
+  StepReport report;
+  report.step = steps_;
+  for (const auto& bucket : buckets_)
+    bucket->end_step(report);
+  sort_unique(report.late);
+  sort_unique(report.lost);
+  ++steps_;
+  forget_reduction();
+  return report;
+}
+
+void Engine::Impl::forget_reduction() {
+  is_ready_.assign(segments_.size(), false);
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    missing_[b] = buckets_[b]->indices().size();
+  submitted_ = 0;
+  reduced_ = false;
+}
+
+void Engine::Impl::gradient_ready(std::size_t segment, const SegmentInput& input) {
+  if (!reduction_thread_ || is_ready_[segment]) return;
+  ready_[segment] = input;
+  is_ready_[segment] = true;
+  --missing_[bucket_of_[segment]];
+  submit_complete();
+}
+
+void Engine::Impl::submit_complete() {
+  for (; submitted_ < buckets_.size() && missing_[submitted_] == 0; ++submitted_) {
+    Bucket* const bucket = buckets_[submitted_].get();
+    reduction_thread_->submit([this, bucket, b = submitted_] {
+      telemetry::Span span(world_.trace, *world_.clock,
+                           {"all-reduce", "engine", world_.self(), "communication"});
+      span.arg("bucket", b);
+      bucket->reduce_gradients(ready_, deadline());
+    });
+  }
+}
+
+void Engine::Impl::reduce_rest(std::span<const SegmentInput> inputs) {
+  if (reduced_) return;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    gradient_ready(i, inputs[i]);
+  reduction_thread_->drain();
+  reduced_ = true;
+}
+
+double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
+  if (reduction_thread_) reduce_rest(inputs);
+  double sum = 0;
+  for (const auto& bucket : buckets_)
+    sum += bucket->squared_gradient_norm(inputs);
+  return std::sqrt(sum);
+}
+
+Engine::Engine(World world, EngineOptions options, std::vector<Segment> segments)
+    : impl_(std::make_unique<Impl>(std::move(world), std::move(options), std::move(segments))) {}
+Engine::~Engine() = default;
+
+const EngineOptions& Engine::options() const {
+  return impl_->options_;
+}
+const World& Engine::world() const {
+  return impl_->world_;
+}
+std::int64_t Engine::steps() const {
+  return impl_->steps_;
+}
+Layout Engine::layout() const {
+  return impl_->layout_;
+}
+std::size_t Engine::buckets() const {
+  return impl_->buckets_.size();
+}
+std::vector<std::size_t> Engine::bucket(std::size_t b) const {
+  return impl_->buckets_[b]->indices();
+}
+void* Engine::data(std::size_t segment) const {
+  return impl_->bucket_of(segment).data(segment);
+}
+std::vector<void*> Engine::places(std::size_t segment) const {
+  return impl_->bucket_of(segment).places(segment);
+}
+
+void Engine::start() {
+  impl_->begin(0);
+  if (impl_->options_.same_start && impl_->world_.size() > 1) {
+    for (const auto& bucket : impl_->buckets_)
+      bucket->share_start(impl_->collectives(), impl_->deadline());
+  }
+  impl_->publish_first();
+}
+
+void Engine::restore(std::int64_t step) {
+  impl_->begin(step);
+}
+void Engine::resume() {
+  impl_->publish_first();
+}
+
+StepReport Engine::step(std::span<const SegmentInput> inputs, const StepOptions& options) {
+  return impl_->step(inputs, options);
+}
+
+void Engine::gradient_ready(std::size_t segment, const SegmentInput& input) {
+  impl_->gradient_ready(segment, input);
+}
+double Engine::gradient_norm(std::span<const SegmentInput> inputs) {
+  return impl_->gradient_norm(inputs);
+}
+
+void Engine::average(std::span<void* const> to) {
+  KITH_CHECK_EQ(to.size(), impl_->segments_.size(), "one destination per segment");
+  for (const auto& bucket : impl_->buckets_)
+    bucket->average(impl_->collectives(), to, impl_->deadline());
+}
+
+double Engine::consensus_distance() {
+  double sum = 0;
+  for (const auto& bucket : impl_->buckets_) {
+    sum += bucket->squared_consensus_distance(impl_->collectives(), impl_->deadline());
+  }
+  return std::sqrt(sum);
+}
+
+std::vector<double> Engine::gather(double value) {
+  return impl_->collectives().f32->gather(value, impl_->deadline());
+}
+
+std::vector<StateSpan> Engine::state() {
+  std::vector<StateSpan> spans;
+  for (const auto& bucket : impl_->buckets_)
+    bucket->state(spans);
+  return spans;
+}
+
+MemoryUse Engine::memory() const {
+  MemoryUse use;
+  for (const auto& bucket : impl_->buckets_)
+    bucket->add_memory(use);
+  return use;
+}
+
+}  // namespace kith::engine

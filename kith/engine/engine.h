@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kith/base/ids.h"
+#include "kith/engine/options.h"
+#include "kith/engine/segment.h"
+#include "kith/engine/world.h"
+
+namespace kith::engine {
+
+struct StepOptions {
+  double gradient_scale = 1;  // multiplies every gradient: clipping, loss scaling
+  bool skip = false;  // the gradients are unusable (inf, NaN): mix, so as to keep step with the neighbours,
+                      // but do not move
+};
+
+struct StepReport {
+  std::int64_t step = 0;         // the step just done, from 0
+  Clock::Duration waited{};      // for neighbours
+  std::uint64_t bytes_read = 0;  // of neighbours' models
+  std::uint64_t bytes_published = 0;
+  double missing_weight = 0;
+  std::vector<WorkerId> late;  // each once
+  std::vector<WorkerId> lost;
+};
+
+// A part of a worker's state, to be saved and restored byte for byte.
+struct StateSpan {
+  std::string name;
+  std::span<std::byte> bytes;
+};
+
+// Bytes that the engine itself holds per purpose; the model's gradients and activations are not its own.
+struct MemoryUse {
+  std::size_t windows = 0;  // published slots (in the alternating layout: the parameters themselves)
+  std::size_t state = 0;    // optimizer and algorithm state
+  std::size_t staging = 0;  // copies next to the parameters, all-reduce buffers
+  std::size_t total() const { return windows + state + staging; }
+};
+
+// Trains one model, known as a table of segments, by one algorithm. Torch-free. One thread calls it;
+// `gradient_ready` is for the same thread (during backward).
+//
+//   Engine engine(world, options, segments);
+//   engine.start();                      // or restore()
+//   loop: backward; engine.step(inputs, {});
+//         for each segment i: the parameter now lies at engine.data(i)
+class Engine {
+ public:
+  // Opens the windows together with all members. InputError for a bad combination of options.
+  Engine(World world, EngineOptions options, std::vector<Segment> segments);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const EngineOptions& options() const;
+  const World& world() const;
+
+  // Makes everybody's model rank 0's (unless options.same_start is false) and publishes the first version.
+  void start();
+
+  // One step with the gradients in `inputs` (one per segment, in the order of the table). Bounded.
+  StepReport step(std::span<const SegmentInput> inputs, const StepOptions& options);
+  std::int64_t steps() const;  // done so far
+
+  // Where segment i's parameter lies now. Changes with every step in the alternating layout, never in the
+  // staged one.
+  void* data(std::size_t segment) const;
+  // All places it can ever lie in (one, or two).
+  std::vector<void*> places(std::size_t segment) const;
+  Layout layout() const;  // alternating or staged
+
+  // All-reduce only: segment i's gradient is final; its bucket is averaged in the background once it is
+  // complete. Segments never reported are taken at step(). No-op for the other algorithms.
+  void gradient_ready(std::size_t segment, const SegmentInput& input);
+
+  // Norm of the gradients that the next step will use, over all segments, in double. For all-reduce it waits
+  // for the averages.
+  double gradient_norm(std::span<const SegmentInput> inputs);
+
+  // Collective operations: every member calls them after the same step. Bounded by options.patience; Error
+  // when a member is missing. Writes the members' mean of segment i to `to[i]`, in the segment's own type.
+  void average(std::span<void* const> to);
+  double consensus_distance();
+  // Everybody's value in rank order.
+  std::vector<double> gather(double value);
+
+  // State to save after a step; with the step number it is everything. The spans stay valid until the next
+  // step.
+  std::vector<StateSpan> state();
+  // Instead of start(): the engine stands after `step` steps; fill state() and then call resume().
+  void restore(std::int64_t step);
+  void resume();
+
+  MemoryUse memory() const;
+  std::size_t buckets() const;
+  // The segments of bucket b, in the order they lie in it.
+  std::vector<std::size_t> bucket(std::size_t b) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kith::engine

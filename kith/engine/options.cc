@@ -1,0 +1,24 @@
+#include "kith/engine/options.h"
+
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+#include "kith/optim/algorithm.h"
+
+namespace kith::engine {
+
+void validate(const EngineOptions& options) {
+  optim::validate(options.optimizer);
+  const auto algorithm = optim::make_algorithm<float>(options.algorithm);
+  if (options.bucket_bytes == 0) throw InputError("0 bytes", "bucket size", "for example 25 MiB");
+  if (options.mix_every < 1) throw InputError(cat(options.mix_every), "mix every", "at least 1");
+  if (options.patience <= Clock::Duration::zero()) {
+    throw InputError(cat(seconds(options.patience), " s"), "patience", "longer than nothing");
+  }
+  const bool publishes_model = !algorithm->channels().empty() && algorithm->channels().front().is_model;
+  if (options.layout == Layout::alternating && !publishes_model) {
+    throw InputError(cat("the alternating layout with algorithm '", options.algorithm, "'"), "layout",
+                     "only algorithms that publish the model itself (awc) can alternate; use staged");
+  }
+}
+
+}  // namespace kith::engine

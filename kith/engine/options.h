@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "kith/base/clock.h"
+#include "kith/base/dtype.h"
+#include "kith/graph/schedule.h"
+#include "kith/optim/options.h"
+
+namespace kith::engine {
+
+// alternating  the parameters are the window: two slots, the model reads one, the step writes the other
+// staged       the parameters keep their address, the window is a copy
+enum class Layout : std::uint8_t { automatic, alternating, staged };
+
+struct EngineOptions {
+  std::string name = "model";     // distinguishes several models in one process; the same on every worker
+  std::string algorithm = "awc";  // awc, atc, dsgt, sgp, allreduce, none
+  optim::OptimizerOptions optimizer;
+  graph::ScheduleOptions schedule;  // its shape is the shape of the world
+  std::size_t bucket_bytes = 25u << 20;
+  std::optional<DType> wire;  // what travels; default: the parameters' own type (fp32 for 16-bit parameters)
+  Layout layout = Layout::automatic;  // automatic: alternating where the algorithm and the wire allow it
+  int mix_every = 1;                  // trigger: mix in steps t with (t + 1) mod mix_every == 0
+  // How long a step waits for a neighbour that is alive before it goes on without it. A dead one is noticed
+  // at once.
+  Clock::Duration patience = std::chrono::minutes(10);
+  bool same_start = true;  // everybody starts from rank 0's model
+};
+
+// InputError for an impossible combination.
+void validate(const EngineOptions& options);
+
+}  // namespace kith::engine

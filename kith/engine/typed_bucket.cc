@@ -1,0 +1,406 @@
+#include "kith/engine/typed_bucket.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kith/base/check.h"
+#include "kith/base/error.h"
+#include "kith/kernels/cpu/cpu_kernels.h"
+
+namespace kith::engine {
+namespace {
+
+template <class T>
+gossip::Collective<T>& of(Collectives& collectives) {
+  if constexpr (std::is_same_v<T, float>) {
+    return *collectives.f32;
+  } else {
+    return *collectives.f64;
+  }
+}
+
+void note(StepReport& tally, const gossip::RoundReport& round) {
+  tally.waited += round.waited;
+  tally.bytes_read += round.bytes_read;
+  tally.missing_weight = std::max(tally.missing_weight, round.missing_weight);
+  tally.late.insert(tally.late.end(), round.late.begin(), round.late.end());
+  tally.lost.insert(tally.lost.end(), round.lost.begin(), round.lost.end());
+}
+
+void require_everybody(const gossip::RoundReport& report, std::string_view what) {
+  if (report.complete()) return;
+  const WorkerId missing = report.lost.empty() ? report.late.front() : report.lost.front();
+  throw Error(cat(missing, report.lost.empty() ? " did not come" : " is gone"), what,
+              "look at that worker's log");
+}
+
+}  // namespace
+
+template <class T>
+TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& options,
+                            const optim::Algorithm<T>& algorithm, const optim::LocalStep<T>& local,
+                            std::span<const Segment> segments)
+    : world_(world),
+      options_(options),
+      algorithm_(algorithm),
+      local_(local),
+      kernels_(kernels::make_cpu_kernels<T>({})),
+      channel_specs_(algorithm.channels()) {
+  const std::size_t count = options.plan.count;
+  for (const Placed& placed : options.plan.segments) {
+    const Segment& segment = segments[placed.segment];
+    indices_.push_back(placed.segment);
+    parts_.push_back({placed.first, segment.count, segment.data});
+    views_.push_back({placed.first, segment.count, {}});
+  }
+  steps_.resize(parts_.size());
+  for (const optim::ChannelSpec& spec : channel_specs_) {
+    ChannelOptions channel;
+    channel.name = options.name + "/" + spec.name;
+    channel.count = count;
+    channel.wire = options.wire;
+    channel.digest = options.digest;
+    channel.patience = options.patience;
+    channel.keeps_values = !spec.is_model;
+    channels_.push_back(std::make_unique<Channel<T>>(world, channel));
+  }
+  if (!alternating() && has_master()) master_.resize(count);
+  states_.assign(static_cast<std::size_t>(local.states() + algorithm.states()), std::vector<T>(count));
+  if (options.allreduce) {
+    reduction_kernels_ = kernels::make_cpu_kernels<T>({});
+    averaged_.resize(count + parts_.size());
+    reduction_ = std::make_unique<gossip::Collective<T>>(
+        *world.transport, world.members, *reduction_kernels_, *world.clock,
+        gossip::CollectiveOptions{options.name + "/gradient", averaged_.size(), options.patience});
+  }
+}
+
+template <class T>
+TypedBucket<T>::~TypedBucket() = default;
+
+template <class T>
+T* TypedBucket<T>::home(const Part& part) const {
+  if (alternating()) return channels_[0]->slot(model_version_) + part.first;
+  if (has_master()) return const_cast<T*>(master_.data()) + part.first;
+  return static_cast<T*>(part.parameter);
+}
+
+template <class T>
+void* TypedBucket<T>::data(std::size_t segment) const {
+  const auto at =
+      static_cast<std::size_t>(std::find(indices_.begin(), indices_.end(), segment) - indices_.begin());
+  const Part& part = parts_[at];
+  return has_master() ? part.parameter : home(part);
+}
+
+template <class T>
+std::vector<void*> TypedBucket<T>::places(std::size_t segment) const {
+  const auto at =
+      static_cast<std::size_t>(std::find(indices_.begin(), indices_.end(), segment) - indices_.begin());
+  const Part& part = parts_[at];
+  if (!alternating() || has_master()) return {part.parameter};
+  return {channels_[0]->slot(0) + part.first, channels_[0]->slot(1) + part.first};
+}
+
+// ---- a step
+
+template <class T>
+void TypedBucket<T>::begin_step(const StepContext& context, std::span<const SegmentInput> inputs) {
+  context_ = &context;
+  tally_ = {};
+  if (reduction_) tally_ = std::exchange(reduction_tally_, {});
+  for (std::size_t k = 0; k < parts_.size(); ++k) {
+    const SegmentInput& input = inputs[indices_[k]];
+    optim::StepInput& view = views_[k].input;
+    view.gradient = {input.gradient, input.gradient_type, context.options.gradient_scale};
+    if (reduction_) {
+      const bool somebody = averaged_[options_.plan.count + k] > 0;
+      view.gradient.data = somebody ? averaged_.data() + parts_[k].first : nullptr;
+      view.gradient.type = dtype_of<T>();
+    }
+    if (context.options.skip) view.gradient.data = nullptr;
+    view.lr = input.lr;
+    view.decay = input.decay;
+    view.step = steps_[k] + 1;
+  }
+}
+
+template <class T>
+void TypedBucket<T>::run(int phase) {
+  algorithm_.run(phase, *this);
+  for (const auto& channel : channels_)
+    channel->release();
+}
+
+template <class T>
+void TypedBucket<T>::end_step(StepReport& report) {
+  // In the alternating layout the fused pass has rounded the 16-bit copies already.
+  if (has_master() && !alternating()) copy_out();
+  report.waited += tally_.waited;
+  report.bytes_read += tally_.bytes_read;
+  report.bytes_published += tally_.bytes_published;
+  report.missing_weight = std::max(report.missing_weight, tally_.missing_weight);
+  report.late.insert(report.late.end(), tally_.late.begin(), tally_.late.end());
+  report.lost.insert(report.lost.end(), tally_.lost.begin(), tally_.lost.end());
+  context_ = nullptr;
+}
+
+template <class T>
+void TypedBucket<T>::copy_out() {
+  for (const Part& part : parts_) {
+    kernels_->convert(part.parameter, options_.plan.type, home(part), dtype_of<T>(), part.count);
+  }
+}
+
+// ---- what algorithms see
+
+template <class T>
+kernels::Destination<T> TypedBucket<T>::next_model(const optim::SegmentView& s) {
+  const Part& part = part_of(s);
+  if (alternating()) {
+    kernels::Destination<T> to = channels_[0]->outgoing(part.first);
+    if (has_master()) {
+      to.encoded = part.parameter;
+      to.encoded_type = options_.plan.type;
+    }
+    return to;
+  }
+  kernels::Destination<T> to{home(part), nullptr, {}};
+  if (!channels_.empty() && carries_model(0) && channels_[0]->lossy()) {
+    const kernels::Destination<T> wire = channels_[0]->outgoing(part.first);
+    to.encoded = wire.encoded;
+    to.encoded_type = wire.encoded_type;
+  }
+  return to;
+}
+
+template <class T>
+T* TypedBucket<T>::state(int index, const optim::SegmentView& s) {
+  return states_[static_cast<std::size_t>(local_.states() + index)].data() + s.first;
+}
+
+template <class T>
+kernels::Destination<T> TypedBucket<T>::outgoing(int channel, const optim::SegmentView& s) {
+  return channels_[static_cast<std::size_t>(channel)]->outgoing(s.first);
+}
+
+template <class T>
+void TypedBucket<T>::publish(int index) {
+  Channel<T>& channel = *channels_[static_cast<std::size_t>(index)];
+  const bool is_model = carries_model(index);
+  if (is_model && !alternating() && !channel.lossy()) {
+    T* const slot = channel.outgoing(0).values;
+    for (const Part& part : parts_)
+      std::memcpy(slot + part.first, home(part), part.count * sizeof(T));
+  }
+  channel.publish(is_model ? context_->next_readers : context_->readers, weight_);
+  if (is_model) model_version_ = channel.published();
+  tally_.bytes_published += channel.message_bytes();
+}
+
+template <class T>
+const gossip::Gathered& TypedBucket<T>::gather(int index) {
+  Channel<T>& channel = *channels_[static_cast<std::size_t>(index)];
+  // Where the model carries the channel on a lossy wire, mix_of says per segment where one's own values lie.
+  const void* const own = carries_model(index) && channel.lossy() ? home(parts_.front()) : nullptr;
+  const gossip::Gathered& gathered = channel.gather(context_->now, own, weight_, context_->directed);
+  note(tally_, gathered.report());
+  return gathered;
+}
+
+template <class T>
+kernels::Mix TypedBucket<T>::mix_of(const gossip::Gathered& gathered, int index,
+                                    const optim::SegmentView& s) {
+  const bool own_elsewhere = carries_model(index) && !alternating();
+  return gathered.mix_from(s.first, scratch_, own_elsewhere ? home(part_of(s)) : nullptr);
+}
+
+template <class T>
+void TypedBucket<T>::step(const optim::SegmentView& s, const kernels::Mix& mix,
+                          const kernels::Gradient& gradient, const kernels::Destination<T>& to) {
+  if (!gradient.data) {
+    kernels_->mix(to, mix, s.count);
+    return;
+  }
+  std::vector<T*> state;
+  for (int k = 0; k < local_.states(); ++k)
+    state.push_back(states_[static_cast<std::size_t>(k)].data() + s.first);
+  optim::StepInput input = s.input;
+  input.gradient = gradient;
+  local_.apply(*kernels_, to, mix, input, state, s.count);
+  ++steps_[static_cast<std::size_t>(&s - views_.data())];
+}
+
+// ---- before the first step
+
+template <class T>
+void TypedBucket<T>::adopt(std::int64_t step, std::span<const Segment> segments) {
+  for (std::size_t c = 0; c < channels_.size(); ++c) {
+    channels_[c]->continue_after(static_cast<std::uint64_t>(step));
+    if (carries_model(static_cast<int>(c))) channels_[c]->next_slot();
+  }
+  // A channel that carries the model is one publication ahead: its next version is the model of step `step`.
+  model_version_ = static_cast<std::uint64_t>(step) + 1;
+  if (!alternating() && !has_master()) return;
+  for (const Part& part : parts_) {
+    const std::size_t k = static_cast<std::size_t>(&part - parts_.data());
+    kernels_->convert(home(part), dtype_of<T>(), segments[indices_[k]].data, options_.plan.type, part.count);
+  }
+}
+
+template <class T>
+void TypedBucket<T>::publish_first(const StepContext& first) {
+  if (has_master()) copy_out();
+  for (std::size_t c = 0; c < channels_.size(); ++c) {
+    if (!carries_model(static_cast<int>(c))) continue;
+    Channel<T>& channel = *channels_[c];
+    for (const Part& part : parts_) {
+      if (alternating()) break;
+      const kernels::Destination<T> to = channel.outgoing(part.first);
+      void* const out = channel.lossy() ? to.encoded : to.values;
+      kernels_->convert(out, options_.wire, home(part), dtype_of<T>(), part.count);
+    }
+    channel.publish(first.readers, weight_);
+  }
+}
+
+template <class T>
+void TypedBucket<T>::for_chunks(std::size_t most,
+                                const std::function<void(std::size_t, std::size_t)>& visit) const {
+  for (std::size_t first = 0; first < options_.plan.count; first += most) {
+    visit(first, std::min(most, options_.plan.count - first));
+  }
+}
+
+template <class T>
+void TypedBucket<T>::for_pieces(
+    std::size_t first, std::size_t count,
+    const std::function<void(std::size_t, std::size_t, std::size_t)>& visit) const {
+  for (std::size_t k = 0; k < parts_.size(); ++k) {
+    const std::size_t low = std::max(first, parts_[k].first);
+    const std::size_t high = std::min(first + count, parts_[k].first + parts_[k].count);
+    if (low < high) visit(k, low - parts_[k].first, high - low);
+  }
+}
+
+template <class T>
+std::vector<T> TypedBucket<T>::model_piece(std::size_t first, std::size_t count) const {
+  std::vector<T> piece(count);
+  for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
+    std::memcpy(piece.data() + (parts_[k].first + from - first), home(parts_[k]) + from, n * sizeof(T));
+  });
+  return piece;
+}
+
+template <class T>
+void TypedBucket<T>::share_start(Collectives& collectives, Deadline deadline) {
+  gossip::Collective<T>& all = of<T>(collectives);
+  for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
+    std::vector<T> piece = model_piece(first, count);
+    all.broadcast(piece, 0, deadline);
+    for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
+      std::memcpy(home(parts_[k]) + from, piece.data() + (parts_[k].first + from - first), n * sizeof(T));
+    });
+  });
+}
+
+// ---- all-reduce
+
+template <class T>
+void TypedBucket<T>::reduce_gradients(std::span<const SegmentInput> inputs, Deadline deadline) {
+  const std::span<T> out = reduction_->outgoing(averaged_.size(), deadline);
+  for (std::size_t k = 0; k < parts_.size(); ++k) {
+    const SegmentInput& input = inputs[indices_[k]];
+    T* const to = out.data() + parts_[k].first;
+    if (input.gradient) {
+      reduction_kernels_->convert(to, dtype_of<T>(), input.gradient, input.gradient_type, parts_[k].count);
+    } else {
+      std::fill_n(to, parts_[k].count, T{0});
+    }
+    out[options_.plan.count + k] = input.gradient ? T{1} : T{0};
+  }
+  note(reduction_tally_, reduction_->mean_of_outgoing(averaged_, deadline));
+  reduction_tally_.bytes_published += out.size_bytes();
+}
+
+template <class T>
+double TypedBucket<T>::squared_gradient_norm(std::span<const SegmentInput> inputs) {
+  double sum = 0;
+  std::vector<T> converted;
+  for (std::size_t k = 0; k < parts_.size(); ++k) {
+    const SegmentInput& input = inputs[indices_[k]];
+    const T* gradient = static_cast<const T*>(input.gradient);
+    if (reduction_) {
+      gradient = averaged_[options_.plan.count + k] > 0 ? averaged_.data() + parts_[k].first : nullptr;
+    } else if (input.gradient && input.gradient_type != dtype_of<T>()) {
+      converted.resize(parts_[k].count);
+      kernels_->convert(converted.data(), dtype_of<T>(), input.gradient, input.gradient_type,
+                        parts_[k].count);
+      gradient = converted.data();
+    }
+    if (gradient) sum += kernels_->norms(gradient, nullptr, parts_[k].count).squared_norm;
+  }
+  return sum;
+}
+
+// ---- collective operations
+
+template <class T>
+void TypedBucket<T>::average(Collectives& collectives, std::span<void* const> to, Deadline deadline) {
+  gossip::Collective<T>& all = of<T>(collectives);
+  for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
+    std::vector<T> piece = model_piece(first, count);
+    require_everybody(all.mean(piece, deadline), options_.name + ": average");
+    for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
+      auto* const out = static_cast<std::byte*>(to[indices_[k]]) + from * size_of(options_.plan.type);
+      kernels_->convert(out, options_.plan.type, piece.data() + (parts_[k].first + from - first),
+                        dtype_of<T>(), n);
+    });
+  });
+}
+
+template <class T>
+double TypedBucket<T>::squared_consensus_distance(Collectives& collectives, Deadline deadline) {
+  gossip::Collective<T>& all = of<T>(collectives);
+  double sum = 0;
+  for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
+    const std::vector<T> piece = model_piece(first, count);
+    sum += all.squared_consensus_distance(piece, deadline);
+  });
+  return sum;
+}
+
+// ---- state
+
+template <class T>
+void TypedBucket<T>::state(std::vector<StateSpan>& spans) {
+  const auto add = [&](std::string name, std::span<std::byte> bytes) {
+    spans.push_back({options_.name + "/" + std::move(name), bytes});
+  };
+  for (std::size_t k = 0; k < parts_.size(); ++k) {
+    add(cat("model", k), std::as_writable_bytes(std::span(home(parts_[k]), parts_[k].count)));
+  }
+  for (std::size_t k = 0; k < states_.size(); ++k) {
+    add(cat("state", k), std::as_writable_bytes(std::span(states_[k])));
+  }
+  add("steps", std::as_writable_bytes(std::span(steps_)));
+  add("weight", std::as_writable_bytes(std::span(&weight_, 1)));
+}
+
+template <class T>
+void TypedBucket<T>::add_memory(MemoryUse& use) const {
+  for (const auto& channel : channels_) {
+    use.windows += channel->window_bytes();
+    use.staging += channel->staging_bytes();
+  }
+  for (const auto& state : states_)
+    use.state += state.size() * sizeof(T);
+  use.staging += (master_.size() + averaged_.size()) * sizeof(T);
+  if (reduction_) use.windows += reduction_->window_bytes();
+}
+
+template class TypedBucket<float>;
+template class TypedBucket<double>;
+
+}  // namespace kith::engine

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "kith/base/clock.h"
+#include "kith/base/ids.h"
+#include "kith/base/log.h"
+#include "kith/comm/store.h"
+#include "kith/comm/transport.h"
+#include "kith/telemetry/sink.h"
+
+namespace kith::engine {
+
+// One worker's surroundings. Everything referred to outlives whatever is built on it.
+struct World {
+  comm::Transport* transport = nullptr;
+  comm::Store* store = nullptr;
+  Members members;
+  const Clock* clock = nullptr;
+  Log* log = nullptr;                // never null: NullLog when nobody listens
+  telemetry::Sink* trace = nullptr;  // null: no trace
+
+  WorkerId self() const { return transport->self(); }
+  Rank rank() const { return members.rank_of(self()); }
+  int size() const { return members.size(); }
+};
+
+}  // namespace kith::engine

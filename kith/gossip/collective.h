@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kith/comm/transport.h"
+#include "kith/gossip/group_reducer.h"
+
+namespace kith::gossip {
+
+struct CollectiveOptions {
+  std::string name = "collective";
+  std::size_t count = 0;  // elements of a vector, at most
+  Clock::Duration open_timeout = std::chrono::seconds(60);
+};
+
+// Operations with every member, for what is rare (evaluation, consensus distance, agreement) and for the
+// all-reduce baseline. The members call the same operations in the same order. One thread.
+template <class T>
+class Collective {
+ public:
+  Collective(comm::Transport& transport, Members members, kernels::Kernels<T>& kernels, const Clock& clock,
+             CollectiveOptions options);
+
+  std::size_t capacity() const { return options_.count; }
+  std::size_t window_bytes() const;
+
+  // x <- the members' mean. A missed member counts as oneself and is named in the report.
+  RoundReport mean(std::span<T> x, Deadline deadline);
+
+  // The same in two halves, without a copy: fill `outgoing` (of `count` elements), then take the mean into
+  // `to`.
+  std::span<T> outgoing(std::size_t count, Deadline deadline);
+  RoundReport mean_of_outgoing(std::span<T> to, Deadline deadline);
+
+  // x <- the root's x. Error when the root does not publish before the deadline.
+  void broadcast(std::span<T> x, Rank root, Deadline deadline);
+
+  // Everybody's value in rank order. A missed member's is NaN.
+  std::vector<double> gather(double value, Deadline deadline);
+
+  // Mean over the members of |x_i - mean|^2. Leaves x as it is; costs a copy of it.
+  double squared_consensus_distance(std::span<const T> x, Deadline deadline);
+
+ private:
+  Version next_vector() { return {members_.epoch, vector_step_}; }
+  comm::Transport& transport_;
+  const Members members_;
+  kernels::Kernels<T>& kernels_;
+  const Clock& clock_;
+  const CollectiveOptions options_;
+  const Rank self_;
+  const graph::WorkerRound everybody_;
+  const std::unique_ptr<comm::Window> vectors_;
+  const std::unique_ptr<comm::Window> scalars_;
+  const std::unique_ptr<GroupReducer<T>> reducer_;  // null when the group is too small for it
+  std::uint64_t vector_step_ = 0;
+  std::uint64_t scalar_step_ = 0;
+};
+
+}  // namespace kith::gossip

@@ -1,0 +1,91 @@
+#include "kith/gossip/gather.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "kith/base/check.h"
+
+namespace kith::gossip {
+namespace {
+
+// Weights before the common scale: a group counts everybody once and divides at the end.
+struct Row {
+  std::vector<graph::Term> terms;
+  double scale = 1;
+};
+
+Row weighted_row(const graph::WorkerRound& round, Rank self) {
+  Row row{graph::row_of(round, self), 1};
+  if (round.form == graph::Form::group) {
+    for (graph::Term& term : row.terms)
+      term.weight = 1;
+    row.scale = 1.0 / static_cast<double>(round.group.size());
+  }
+  return row;
+}
+
+const std::byte* shifted(const void* data, DType type, std::size_t elements) {
+  return static_cast<const std::byte*>(data) + elements * size_of(type);
+}
+
+}  // namespace
+
+kernels::Mix Gathered::mix_from(std::size_t first, std::vector<kernels::Source>& scratch,
+                                const void* own_values) const {
+  scratch = sources_;
+  for (kernels::Source& source : scratch)
+    source.data = shifted(source.data, source.type, first);
+  if (own_values) scratch[own_].data = own_values;
+  return {scratch, scale_};
+}
+
+Gathered gather(comm::Window& window, const graph::WorkerRound& round, const Own& own,
+                const GatherOptions& options) {
+  const Row row = weighted_row(round, options.self);
+  Gathered result;
+  result.scale_ = row.scale;
+  RoundReport& report = result.report_;
+  const Clock::Time begin = options.clock->now();
+
+  double own_weight = 0, missing = 0, push_sum = 0;
+  std::size_t own_place = 0;
+  for (const graph::Term& term : row.terms) {
+    if (term.rank == options.self) {
+      own_weight = term.weight;
+      own_place = result.sources_.size();
+      continue;
+    }
+    const WorkerId peer = options.members->at(term.rank);
+    comm::Outcome outcome = window.await(peer, options.version, options.deadline);
+    if (auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
+      report.bytes_read += arrival->header().bytes;
+      push_sum += term.weight * arrival->header().weight;
+      result.sources_.push_back({arrival->data().data(), own.wire, term.weight});
+      result.arrivals_.push_back(std::move(*arrival));
+      continue;
+    }
+    missing += term.weight;
+    (std::holds_alternative<comm::Lost>(outcome) ? report.lost : report.late).push_back(peer);
+  }
+  report.waited = options.clock->now() - begin;
+  report.missing_weight = missing * row.scale;
+
+  if (!options.directed) own_weight += missing;
+  report.weight = row.scale * (push_sum + own_weight * own.weight);
+
+  const auto at = result.sources_.begin() + static_cast<std::ptrdiff_t>(own_place);
+  if (!own.lossy()) {
+    result.sources_.insert(at, {own.values, own.type, own_weight});
+    result.own_ = own_place;
+    return result;
+  }
+  // scale * (sum_j w_j q_j + (1/scale) x_i - (1/scale) q_i), with one's own q summed at its rank.
+  result.sources_.insert(at, {own.published, own.wire, own_weight});
+  result.own_ = result.sources_.size();
+  result.sources_.push_back({own.values, own.type, 1 / row.scale});
+  result.sources_.push_back({own.published, own.wire, -1 / row.scale});
+  return result;
+}
+
+}  // namespace kith::gossip

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <vector>
+
+#include "kith/base/clock.h"
+#include "kith/base/dtype.h"
+#include "kith/base/ids.h"
+#include "kith/comm/window.h"
+#include "kith/gossip/report.h"
+#include "kith/graph/schedule.h"
+#include "kith/kernels/kernels.h"
+
+namespace kith::gossip {
+
+// One's own part in a mix. On a plain wire `published` is `values` itself; on a lossy wire (bf16, fp16)
+// `values` are the full-precision numbers and `published` is what the neighbours read.
+struct Own {
+  const void* values = nullptr;
+  DType type = DType::f32;
+  const void* published = nullptr;
+  DType wire = DType::f32;
+  double weight = 1;  // push-sum weight
+
+  bool lossy() const { return wire != type; }
+};
+
+struct GatherOptions {
+  Rank self = 0;
+  const Members* members = nullptr;
+  Version version;
+  Deadline deadline;
+  const Clock* clock = nullptr;
+  bool directed = false;  // the schedule is only column-stochastic
+};
+
+// The neighbours' models of one round, where they lie, ready for a fused pass: the new model is `mix()`. The
+// arrivals release themselves with this object, so it must outlive the pass.
+class Gathered {
+ public:
+  kernels::Mix mix() const { return {sources_, scale_}; }
+  // The same mix on the elements from `first` on; `scratch` holds the shifted sources. `own_values`, unless
+  // null, is where one's own values of that range lie (a model need not be contiguous).
+  kernels::Mix mix_from(std::size_t first, std::vector<kernels::Source>& scratch,
+                        const void* own_values = nullptr) const;
+  const RoundReport& report() const { return report_; }
+
+ private:
+  friend Gathered gather(comm::Window&, const graph::WorkerRound&, const Own&, const GatherOptions&);
+
+  std::vector<comm::Arrival> arrivals_;
+  std::vector<kernels::Source> sources_;
+  std::size_t own_ = 0;  // which source is Own::values
+  double scale_ = 1;
+  RoundReport report_;
+};
+
+// Awaits every neighbour of `round` at options.version in `window` and lines the models up in rank order.
+//
+// The row of the mixing matrix, plain wire:   x_i <- sum_j w_ij x_j
+// On a lossy wire, with q = what was published:  x_i <- x_i + sum_j w_ij (q_j - q_i)
+// The second form equals the first when q = x, keeps the mean exactly (for symmetric weights) whatever the
+// rounding, and never rounds one's own model, so that steps smaller than the wire's resolution are not lost.
+//
+// A late or lost neighbour's weight goes to oneself; on directed schedules, where the weights are mass under
+// way, it does not: model and push-sum weight miss the same share, and their quotient stays right. Members of
+// a group are summed with weight 1 and scaled once, so that every path to the group's mean gives the same
+// bits.
+Gathered gather(comm::Window& window, const graph::WorkerRound& round, const Own& own,
+                const GatherOptions& options);
+
+}  // namespace kith::gossip

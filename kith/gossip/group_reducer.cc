@@ -1,0 +1,132 @@
+#include "kith/gossip/group_reducer.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "kith/base/rng.h"
+
+namespace kith::gossip {
+namespace {
+
+// The least group that is cut into shards: pairs and triples read each other directly.
+constexpr std::size_t kLeastGroup = 4;
+// Below this the second hop costs more than it saves.
+constexpr std::size_t kLeastBytes = 256 * 1024;
+// Shards begin at multiples of this many elements, so that they stay aligned.
+constexpr std::size_t kGrain = 16;
+
+struct Range {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+Range shard(std::size_t total, std::size_t parts, std::size_t index) {
+  const std::size_t each = ((total + parts - 1) / parts + kGrain - 1) / kGrain * kGrain;
+  const std::size_t first = std::min(total, each * index);
+  return {first, std::min(each, total - first)};
+}
+
+template <class T>
+comm::WindowOptions shard_window(const typename GroupReducer<T>::Options& options) {
+  comm::WindowOptions window;
+  window.name = options.name + "/shard";
+  window.bytes = shard(options.count, kLeastGroup, 0).count * sizeof(T);
+  window.shape_digest = hash_words(options.count, sizeof(T));
+  window.peers = options.peers;
+  return window;
+}
+
+template <class T>
+kernels::Destination<T> at(const kernels::Destination<T>& to, std::size_t first) {
+  kernels::Destination<T> moved = to;
+  if (to.values) moved.values = to.values + first;
+  if (to.encoded) moved.encoded = static_cast<std::byte*>(to.encoded) + first * size_of(to.encoded_type);
+  return moved;
+}
+
+}  // namespace
+
+template <class T>
+GroupReducer<T>::GroupReducer(comm::Transport& transport, kernels::Kernels<T>& kernels,
+                              const Options& options)
+    : kernels_(kernels), shards_(transport.open(shard_window<T>(options), options.open_deadline)) {}
+
+template <class T>
+bool GroupReducer<T>::pays(const graph::WorkerRound& round, std::size_t count) {
+  return round.form == graph::Form::group && round.group.size() >= kLeastGroup &&
+         count * sizeof(T) >= kLeastBytes;
+}
+
+template <class T>
+RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::WorkerRound& round, const Own& own,
+                                    const kernels::Destination<T>& to, std::size_t count,
+                                    const GatherOptions& options) {
+  const std::size_t size = round.group.size();
+  const auto whole = static_cast<double>(size);
+  RoundReport report = gathered.report();
+  const Clock::Time begin = options.clock->now();
+  std::vector<kernels::Source> scratch;
+
+  // Hop 1: the sum of one's own shard. The plain sum of what everybody published comes first among the
+  // sources; what a lossy wire adds about oneself comes after it and is left to the readers.
+  const auto mine = static_cast<std::size_t>(std::find(round.group.begin(), round.group.end(), options.self) -
+                                             round.group.begin());
+  const std::size_t present = size - report.late.size() - report.lost.size();
+  comm::PublishOptions publish;
+  for (Rank rank : round.group) {
+    if (rank != options.self) publish.readers.push_back(options.members->at(rank));
+  }
+  auto slot = shards_->begin(options.version, options.deadline);
+  const bool offered = std::holds_alternative<std::span<std::byte>>(slot);
+  const Range own_range = shard(count, size, mine);
+  T* const own_sum = reinterpret_cast<T*>(shards_->slot(options.version).data());
+  if (offered) {
+    gathered.mix_from(own_range.first, scratch);
+    scratch.resize(present);
+    for (kernels::Source& source : scratch)
+      source.weight = 1;
+    if (own_range.count > 0) kernels_.mix({own_sum, nullptr, DType::bf16}, {scratch, 1}, own_range.count);
+    publish.bytes = own_range.count * sizeof(T);
+    publish.weight = static_cast<double>(present);
+    shards_->publish(options.version, publish);
+  }
+
+  // Hop 2: everybody's sums.
+  for (std::size_t k = 0; k < size; ++k) {
+    const Range range = shard(count, size, k);
+    const T* sum = k == mine && offered ? own_sum : nullptr;
+    double summed = static_cast<double>(present);
+    comm::Outcome outcome = comm::Lost{};
+    if (k != mine) {
+      outcome = shards_->await(options.members->at(round.group[k]), options.version, options.deadline);
+      if (const auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
+        sum = reinterpret_cast<const T*>(arrival->data().data());
+        summed = arrival->header().weight;
+        report.bytes_read += arrival->header().bytes;
+      }
+    }
+    if (range.count == 0) continue;
+    if (sum == nullptr) {
+      kernels_.mix(at(to, range.first), gathered.mix_from(range.first, scratch), range.count);
+      continue;
+    }
+    const auto own_at = [&](const void* data, DType type, double weight) {
+      return kernels::Source{static_cast<const std::byte*>(data) + range.first * size_of(type), type, weight};
+    };
+    scratch.assign(1, {sum, dtype_of<T>(), 1});
+    if (summed < whole) scratch.push_back(own_at(own.published, own.wire, whole - summed));
+    if (own.lossy()) {
+      scratch.push_back(own_at(own.values, own.type, whole));
+      scratch.push_back(own_at(own.published, own.wire, -whole));
+    }
+    kernels_.mix(at(to, range.first), {scratch, 1 / whole}, range.count);
+  }
+  report.waited += options.clock->now() - begin;
+  return report;
+}
+
+template class GroupReducer<float>;
+template class GroupReducer<double>;
+
+}  // namespace kith::gossip

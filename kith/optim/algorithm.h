@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kith/gossip/gather.h"
+#include "kith/kernels/kernels.h"
+#include "kith/optim/local_step.h"
+
+namespace kith::optim {
+
+// Words: a *bucket* is a contiguous block of parameters, a *segment* one parameter in it, a *channel* one
+// vector per bucket that neighbours can read, *state* what an algorithm or optimizer keeps to itself.
+
+struct SegmentView {
+  std::size_t first = 0;  // of the segment in its bucket
+  std::size_t count = 0;
+  StepInput input;
+};
+
+// What an algorithm sees of one bucket during one step. Implemented by the engine; vectors of a bucket are
+// addressed per segment, because a model's parameters need not be contiguous.
+template <class T>
+class BucketStep {
+ public:
+  virtual ~BucketStep() = default;
+
+  virtual const std::vector<SegmentView>& segments() const = 0;
+  virtual kernels::Kernels<T>& kernels() = 0;
+  virtual const LocalStep<T>& local() const = 0;
+
+  // The model the gradient was taken at.
+  virtual const T* model(const SegmentView& s) const = 0;
+  // Where the next model goes.
+  virtual kernels::Destination<T> next_model(const SegmentView& s) = 0;
+  // The algorithm's own state vectors, zero before the first step.
+  virtual T* state(int index, const SegmentView& s) = 0;
+  // Push-sum weight of this bucket; 1 before the first step.
+  virtual double weight() const = 0;
+  virtual void set_weight(double weight) = 0;
+
+  // Where the vector for this step's publication in `channel` goes (channels that do not carry the model
+  // itself).
+  virtual kernels::Destination<T> outgoing(int channel, const SegmentView& s) = 0;
+  // Makes the channel's new version visible to the readers of its round.
+  virtual void publish(int channel) = 0;
+  // The neighbours' vectors, of the version that this worker itself published last in the channel. Waits,
+  // boundedly. When the trigger does not fire in this step, it is one's own vector alone.
+  virtual const gossip::Gathered& gather(int channel) = 0;
+  // The part of a gathered mix that belongs to a segment. Valid until the next call of mix_of.
+  virtual kernels::Mix mix_of(const gossip::Gathered& gathered, int channel, const SegmentView& s) = 0;
+
+  // to = mix - lr * direction(gradient); with no gradient: to = mix.
+  void step(const SegmentView& s, const kernels::Mix& mix, const kernels::Destination<T>& to) {
+    step(s, mix, s.input.gradient, to);
+  }
+  virtual void step(const SegmentView& s, const kernels::Mix& mix, const kernels::Gradient& gradient,
+                    const kernels::Destination<T>& to) = 0;
+};
+
+struct ChannelSpec {
+  std::string name;
+  // The channel's version t is the model of step t itself, published at the end of the step before: a whole
+  // iteration to travel in. Otherwise the algorithm fills outgoing() and publishes within the step.
+  bool is_model = false;
+};
+
+// The rule that says what is published and how arrivals and gradients become the next model. Stateless:
+// everything lives in the bucket. A step runs phase 0 over all buckets, then phase 1, ..., so that a bucket's
+// message travels while the others are computed.
+template <class T>
+class Algorithm {
+ public:
+  virtual ~Algorithm() = default;
+
+  virtual std::vector<ChannelSpec> channels() const = 0;
+  virtual int states() const { return 0; }
+  virtual int phases() const { return 1; }
+  virtual bool needs_directed_schedule() const { return false; }
+  virtual void run(int phase, BucketStep<T>& bucket) const = 0;
+};
+
+// awc (adapt while communicate), atc (adapt then combine), dsgt (gradient tracking), sgp (stochastic gradient
+// push), none (local only; also the local half of all-reduce). InputError for anything else.
+template <class T>
+std::unique_ptr<Algorithm<T>> make_algorithm(std::string_view name);
+
+std::vector<std::string> algorithm_names();
+
+}  // namespace kith::optim
