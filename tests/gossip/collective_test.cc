@@ -1,0 +1,104 @@
+#include "kith/gossip/collective.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/gossip/gossip_support.h"
+
+namespace kith::gossip {
+namespace {
+
+struct Case {
+  std::string backend;
+  int workers;
+  std::size_t count;
+};
+
+class Everybody : public testing::TestWithParam<Case> {
+ protected:
+  std::vector<std::string> run(
+      const std::function<std::string(support::Worker&, Collective<double>&)>& body) {
+    return support::run_world(GetParam().backend, GetParam().workers, [&](support::Worker& worker) {
+      const SteadyClock clock;
+      const auto kernels = kernels::make_cpu_kernels<double>();
+      Collective<double> collective(worker.transport, Members::first(worker.size), *kernels, clock,
+                                    {"all", GetParam().count, std::chrono::seconds(30)});
+      return body(worker, collective);
+    });
+  }
+};
+
+TEST_P(Everybody, MeanIsTheMeanInTheSameBitsEverywhere) {
+  const std::size_t count = GetParam().count;
+  const auto reports = run([&](support::Worker& worker, Collective<double>& all) {
+    std::vector<double> x = first_vector(worker.rank, count);
+    EXPECT_TRUE(all.mean(x, support::in_time()).complete());
+    return bytes_of<double>(x);
+  });
+  const Eigen::RowVectorXd mean = first_vectors(GetParam().workers, count).colwise().mean();
+  const auto got = values_of<double>(reports[0]);
+  for (std::size_t k = 0; k < count; k += 7)
+    ASSERT_NEAR(got[k], mean(static_cast<Eigen::Index>(k)), 1e-15);
+  for (const std::string& report : reports)
+    EXPECT_EQ(report, reports[0]);
+}
+
+TEST_P(Everybody, BroadcastThenShorterMeans) {
+  const auto reports = run([&](support::Worker& worker, Collective<double>& all) {
+    std::vector<double> x = first_vector(worker.rank, GetParam().count);
+    all.broadcast(x, 0, support::in_time());
+    std::vector<double> part(x.begin(), x.begin() + 1);
+    for (int i = 0; i < 5; ++i)
+      all.mean(part, support::in_time());
+    EXPECT_NEAR(part[0], x[0], 1e-15);
+    return bytes_of<double>(x);
+  });
+  const std::vector<double> first = first_vector(0, GetParam().count);
+  for (const std::string& report : reports)
+    EXPECT_EQ(values_of<double>(report), first);
+}
+
+TEST_P(Everybody, GatherAndConsensusDistance) {
+  const std::size_t count = GetParam().count;
+  const int workers = GetParam().workers;
+  const Eigen::MatrixXd x = first_vectors(workers, count);
+  const Eigen::RowVectorXd mean = x.colwise().mean();
+  const double expected = (x.rowwise() - mean).squaredNorm() / workers;
+  run([&](support::Worker& worker, Collective<double>& all) {
+    const std::vector<double> values = all.gather(worker.rank * 10, support::in_time());
+    for (int rank = 0; rank < workers; ++rank)
+      EXPECT_EQ(values[static_cast<std::size_t>(rank)], rank * 10);
+    const std::vector<double> mine = first_vector(worker.rank, count);
+    EXPECT_NEAR(all.squared_consensus_distance(mine, support::in_time()), expected, 1e-9 * expected + 1e-12);
+    return std::string();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Gossip, Everybody,
+                         testing::Values(Case{"inproc", 1, 9}, Case{"inproc", 3, 1000},
+                                         Case{"inproc", 5, 40'001}, Case{"shm", 2, 1000},
+                                         Case{"shm", 4, 40'001}),
+                         [](const auto& test) {
+                           return test.param.backend + "_" + std::to_string(test.param.workers) + "_" +
+                                  std::to_string(test.param.count);
+                         });
+
+TEST(Collective, AMissingMemberIsNamedAndCountsAsOneself) {
+  support::run_world("inproc", 3, [](support::Worker& worker) {
+    const SteadyClock clock;
+    const auto kernels = kernels::make_cpu_kernels<double>();
+    Collective<double> all(worker.transport, Members::first(3), *kernels, clock,
+                           {"all", 4, std::chrono::seconds(30)});
+    if (worker.rank == 1) support::die(worker);
+    std::vector<double> x(4, worker.rank);
+    const RoundReport report = all.mean(x, support::in_time());
+    EXPECT_EQ(report.lost, std::vector<WorkerId>{WorkerId{1}});
+    EXPECT_NEAR(x[0], (0 + worker.rank + 2) / 3.0, 1e-15);
+    EXPECT_TRUE(std::isnan(all.gather(1, support::in_time())[1]));
+    return std::string();
+  });
+}
+
+}  // namespace
+}  // namespace kith::gossip
