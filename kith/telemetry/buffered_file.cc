@@ -1,0 +1,69 @@
+#include "kith/telemetry/buffered_file.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+
+namespace kith::telemetry {
+namespace {
+
+bool write_at(int fd, std::string_view text, std::size_t offset) {
+  while (!text.empty()) {
+    const ssize_t written = ::pwrite(fd, text.data(), text.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+    offset += static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+}  // namespace
+
+BufferedFile::BufferedFile(const FileSinkOptions& options, const Frame& frame)
+    : options_(options),
+      frame_(frame),
+      fd_(::open(options.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)),
+      pending_(frame.head) {
+  if (fd_ < 0) {
+    throw InputError(cat("cannot create the file: ", std::strerror(errno)), options.path,
+                     "does its folder exist, and may you write there?");
+  }
+  drain();
+}
+
+BufferedFile::~BufferedFile() {
+  drain();
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void BufferedFile::append(std::string_view record) {
+  if (fd_ < 0) return;
+  if (!empty_) pending_ += frame_.between;
+  pending_ += record;
+  empty_ = false;
+  if (pending_.size() >= options_.buffer_bytes) drain();
+}
+
+void BufferedFile::drain() {
+  if (fd_ < 0 || pending_.empty()) return;
+  const std::size_t length = pending_.size();
+  pending_ += frame_.tail;
+  if (write_at(fd_, pending_, size_)) {
+    size_ += length;
+  } else {
+    if (options_.log) {
+      options_.log->error(cat(options_.path, ": ", std::strerror(errno), "; no more telemetry is written"));
+    }
+    ::close(fd_);
+    fd_ = -1;
+  }
+  pending_.clear();
+}
+
+}  // namespace kith::telemetry

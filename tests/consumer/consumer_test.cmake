@@ -1,0 +1,16 @@
+# cmake -D MODE=installed|subfolder -D SOURCE=.. -D BUILD=.. -D WORK=.. [-D ARGUMENTS=-Dx=y;..] -P consumer_test.cmake
+# Builds and runs tests/consumer/app against this build, in the fresh folder WORK.
+function(run)
+  execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+if(MODE STREQUAL installed)
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+  list(APPEND ARGUMENTS -Dkith_ROOT=${WORK}/prefix)
+else()
+  list(APPEND ARGUMENTS -DKITH_SOURCE=${SOURCE})
+endif()
+run(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer/app -B ${WORK}/build ${ARGUMENTS})
+run(${CMAKE_COMMAND} --build ${WORK}/build)
+run(${WORK}/build/consumer)

@@ -1,0 +1,274 @@
+#include "kith/engine/engine.h"
+
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/engine_support.h"
+
+namespace kith::engine {
+namespace {
+
+struct Case {
+  std::string algorithm, optimizer, topology;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* algorithm : {"awc", "atc", "dsgt", "sgp", "allreduce", "none"}) {
+    for (const std::string& optimizer : optim::optimizer_names()) {
+      all.push_back({algorithm, optimizer, std::string(algorithm) == "sgp" ? "exp-directed" : "exp"});
+    }
+  }
+  return all;
+}
+
+class EveryAlgorithm : public testing::TestWithParam<Case> {};
+
+TEST_P(EveryAlgorithm, ProcessesGiveTheBitsOfThreads) {
+  const EngineOptions options = options_for(GetParam().algorithm, GetParam().optimizer, GetParam().topology);
+  EXPECT_EQ(train<float>("shm", 3, options, 12), train<float>("inproc", 3, options, 12));
+}
+
+TEST_P(EveryAlgorithm, BucketSizeDoesNotChangeTheBits) {
+  EngineOptions small = options_for(GetParam().algorithm, GetParam().optimizer, GetParam().topology);
+  EngineOptions one = small;
+  one.bucket_bytes = 1 << 20;
+  EXPECT_EQ(train<double>("inproc", 4, small, 9), train<double>("inproc", 4, one, 9));
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, EveryAlgorithm, testing::ValuesIn(cases()), [](const auto& test) {
+  std::string name = test.param.algorithm + "_" + test.param.optimizer;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(Layouts, StagedAndAlternatingGiveTheSameBits) {
+  EngineOptions alternating = options_for("awc", "accum-adamw", "ring");
+  alternating.layout = Layout::alternating;
+  EngineOptions staged = alternating;
+  staged.layout = Layout::staged;
+  EXPECT_EQ(train<float>("inproc", 4, alternating, 11), train<float>("inproc", 4, staged, 11));
+}
+
+TEST(Layouts, AlternatingMovesBetweenTwoPlacesAndStagedStays) {
+  support::run_world("inproc", 2, [](support::Worker& worker) {
+    EngineOptions options = options_for("awc", "adam", "complete");
+    Quadratic<float> moving(worker, options);
+    EXPECT_EQ(moving.engine().layout(), Layout::alternating);
+    moving.engine().start();
+    void* const first = moving.engine().data(0);
+    moving.step();
+    void* const second = moving.engine().data(0);
+    moving.step();
+    EXPECT_NE(first, second);
+    EXPECT_EQ(first, moving.engine().data(0));
+    std::vector<void*> places = moving.engine().places(0);
+    EXPECT_EQ(places.size(), 2u);
+    EXPECT_TRUE((places[0] == first && places[1] == second) || (places[1] == first && places[0] == second));
+
+    options.layout = Layout::staged;
+    options.name = "other";  // two engines in one world
+    Quadratic<float> resting(worker, options);
+    resting.engine().start();
+    void* const place = resting.engine().data(0);
+    resting.step();
+    EXPECT_EQ(place, resting.engine().data(0));
+    return std::string();
+  });
+}
+
+// 24 bytes for accumulated Adam in fp32: two slots, two moments, the accumulator, and the gradient that is
+// the model's own.
+TEST(Layouts, AlternatingAccumAdamNeedsTwentyBytesBesideTheGradient) {
+  support::run_world("inproc", 2, [](support::Worker& worker) {
+    EngineOptions options = options_for("awc", "accum-adam", "complete");
+    options.bucket_bytes = 1 << 20;
+    Quadratic<float> quadratic(worker, options, {1 << 14, 1 << 12});
+    const MemoryUse use = quadratic.engine().memory();
+    const std::size_t parameters = (1 << 14) + (1 << 12);
+    EXPECT_EQ(use.windows, 8 * parameters);
+    EXPECT_EQ(use.state, 12 * parameters);
+    EXPECT_EQ(use.staging, 0u);
+    return std::string();
+  });
+}
+
+TEST(Engine, EverybodyStartsFromRankZero) {
+  for (const char* algorithm : {"awc", "atc", "allreduce", "none"}) {
+    const auto models = train<float>("inproc", 3, options_for(algorithm, "sgd", "ring"), 0);
+    EXPECT_EQ(models[1], models[0]) << algorithm;
+    EXPECT_EQ(models[2], models[0]) << algorithm;
+  }
+}
+
+TEST(Engine, CompleteGraphAgreesAndAverageIsTheMean) {
+  support::run_world("inproc", 4, [](support::Worker& worker) {
+    Quadratic<double> quadratic(worker, options_for("awc", "sgd", "ring"));
+    quadratic.engine().start();
+    EXPECT_NEAR(quadratic.engine().consensus_distance(), 0, 1e-12);
+    for (int t = 0; t < 5; ++t)
+      quadratic.step();
+    const std::vector<double> mine = quadratic.model();
+    std::vector<std::vector<double>> mean{std::vector<double>(7), std::vector<double>(1),
+                                          std::vector<double>(40), std::vector<double>(16)};
+    std::vector<void*> to;
+    for (auto& part : mean)
+      to.push_back(part.data());
+    quadratic.engine().average(to);
+    // The mean is the same everywhere, and my squared distances add up to the consensus distance.
+    double squared = 0;
+    std::size_t k = 0;
+    for (const auto& part : mean) {
+      for (double value : part)
+        squared += std::pow(mine[k++] - value, 2);
+    }
+    const auto all = quadratic.engine().gather(squared);
+    const double expected = std::sqrt(std::accumulate(all.begin(), all.end(), 0.0) / 4);
+    EXPECT_GT(expected, 1e-3);
+    EXPECT_NEAR(quadratic.engine().consensus_distance(), expected, 1e-12);
+    return text_of(mean[2]);
+  });
+}
+
+TEST(Engine, SkippedStepMixesAndMovesNothingElse) {
+  support::run_world("inproc", 2, [](support::Worker& worker) {
+    EngineOptions options = options_for("awc", "sgd", "complete");
+    options.same_start = false;
+    Quadratic<double> quadratic(worker, options);
+    quadratic.engine().start();
+    const std::vector<double> before = quadratic.model();
+    StepOptions skip;
+    skip.skip = true;
+    quadratic.step(skip);
+    const auto others = quadratic.engine().gather(before[0]);
+    EXPECT_NEAR(quadratic.model()[0], (others[0] + others[1]) / 2, 1e-15);
+    quadratic.step();
+    EXPECT_EQ(quadratic.engine().steps(), 2);
+    return std::string();
+  });
+}
+
+TEST(Engine, ParameterWithoutGradientIsOnlyMixed) {
+  support::run_world("inproc", 2, [](support::Worker& worker) {
+    for (const char* algorithm : {"awc", "atc", "allreduce", "none"}) {
+      EngineOptions options = options_for(algorithm, "adamw", "complete");
+      options.name = algorithm;
+      Quadratic<double> quadratic(worker, options);
+      quadratic.engine().start();
+      const std::vector<double> before = quadratic.model();
+      for (int t = 0; t < 3; ++t) {
+        quadratic.backward();
+        quadratic.inputs()[0].gradient = nullptr;
+        quadratic.engine().step(quadratic.inputs(), {});
+      }
+      const std::vector<double> after = quadratic.model();
+      for (std::size_t k = 0; k < 7; ++k)
+        EXPECT_EQ(after[k], before[k]) << algorithm;
+      EXPECT_NE(after[7], before[7]) << algorithm;
+    }
+    return std::string();
+  });
+}
+
+// In all-reduce a parameter that only one worker used this step has a gradient for everybody: its share of
+// the mean.
+TEST(AllReduce, GradientOfOneWorkerReachesAll) {
+  const auto models = support::run_world("inproc", 3, [](support::Worker& worker) {
+    Quadratic<double> quadratic(worker, options_for("allreduce", "adam", "complete"));
+    quadratic.engine().start();
+    for (int t = 0; t < 4; ++t) {
+      quadratic.backward();
+      if (worker.rank != 1) quadratic.inputs()[2].gradient = nullptr;
+      // In any order, and not all of them: the rest is taken at the step.
+      quadratic.engine().gradient_ready(3, quadratic.inputs()[3]);
+      quadratic.engine().gradient_ready(1, quadratic.inputs()[1]);
+      EXPECT_GT(quadratic.engine().gradient_norm(quadratic.inputs()), 0);
+      quadratic.engine().step(quadratic.inputs(), {});
+    }
+    return text_of(quadratic.model());
+  });
+  EXPECT_EQ(models[0], models[1]);
+  EXPECT_EQ(models[0], models[2]);
+}
+
+TEST(Trigger, MixesEveryThirdStepOnly) {
+  support::run_world("inproc", 2, [](support::Worker& worker) {
+    for (const char* algorithm : {"awc", "atc"}) {
+      EngineOptions options = options_for(algorithm, "sgd", "complete");
+      options.name = algorithm;
+      options.mix_every = 3;
+      Quadratic<double> quadratic(worker, options);
+      quadratic.engine().start();
+      for (int t = 0; t < 9; ++t) {
+        const StepReport report = quadratic.step();
+        EXPECT_EQ(report.bytes_read > 0, t % 3 == 2) << algorithm << ", step " << t;
+      }
+    }
+    return std::string();
+  });
+}
+
+// 16-bit parameters keep a float master: small steps are not rounded away.
+TEST(SixteenBit, ParametersFollowTheirFloatMaster) {
+  support::run_world("inproc", 2, [](support::Worker& worker) {
+    const SteadyClock clock;
+    NullLog log;
+    const World world{&worker.transport, &worker.store, Members::first(2), &clock, &log, nullptr};
+    for (const Layout layout : {Layout::alternating, Layout::staged}) {
+      EngineOptions options = options_for("awc", "sgd", "complete");
+      options.name = layout == Layout::staged ? "staged" : "alternating";
+      options.optimizer.momentum = 0;
+      options.layout = layout;
+      options.patience = std::chrono::seconds(30);
+      options.schedule.shape = graph::Shape::single_node(2);
+      std::vector<std::uint16_t> parameter(5, 0x3f80);  // 1.0 in bf16
+      const std::vector<float> gradient(5, 1.0f);
+      Engine engine(world, options, {{"p", parameter.data(), 5, DType::bf16, 5}});
+      engine.start();
+      EXPECT_EQ(engine.data(0), parameter.data());
+      const std::vector<SegmentInput> inputs{{gradient.data(), DType::f32, 1e-3, 0}};
+      for (int t = 0; t < 100; ++t)
+        engine.step(inputs, {});
+      // 0.9 up to bf16's 2^-9; a bf16 master would still stand at 1.
+      EXPECT_NEAR(std::bit_cast<float>(static_cast<std::uint32_t>(parameter[0]) << 16), 0.9f, 0.002f);
+    }
+    return std::string();
+  });
+}
+
+TEST(LossyWire, SmallStepsAreNotLost) {
+  support::run_world("inproc", 4, [](support::Worker& worker) {
+    EngineOptions options = options_for("awc", "sgd", "complete");
+    options.optimizer.momentum = 0;
+    options.wire = DType::bf16;
+    Quadratic<float> quadratic(worker, options, {8});
+    EXPECT_EQ(quadratic.engine().layout(), Layout::staged);
+    quadratic.engine().start();
+    const float start = quadratic.model()[0];
+    const std::vector<float> gradient(8, 1.0f);
+    for (int t = 0; t < 200; ++t) {
+      const std::vector<SegmentInput> inputs{{gradient.data(), DType::f32, 1e-5, 0}};
+      EXPECT_EQ(quadratic.engine().step(inputs, {}).bytes_read, 3 * 16 * 2u);
+    }
+    EXPECT_NEAR(quadratic.model()[0], start - 200e-5f, 2e-5f);
+    return std::string();
+  });
+}
+
+TEST(Loss, ADeadNeighbourIsReported) {
+  support::run_world("shm", 3, [](support::Worker& worker) {
+    Quadratic<float> quadratic(worker, options_for("awc", "adam", "complete"));
+    quadratic.engine().start();
+    if (worker.rank == 2) support::die(worker);
+    StepReport report;
+    for (int t = 0; t < 50 && report.lost.empty(); ++t)
+      report = quadratic.step();
+    EXPECT_EQ(report.lost, std::vector<WorkerId>{WorkerId{2}});
+    return std::string();
+  });
+}
+
+}  // namespace
+}  // namespace kith::engine
