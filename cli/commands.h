@@ -8,5 +8,6 @@ namespace kith::cli {
 // InputError (exit 2) and other failures by throwing Error (exit 1); main prints them.
 void add_topo(CLI::App& app);
 void add_mix(CLI::App& app);
+void add_plan(CLI::App& app);
 
 }  // namespace kith::cli

@@ -17,18 +17,18 @@ struct Term {
 };
 
 // How a round is executed for one worker.
-//   group       the members replace their models by the members' plain mean (a pair is a group of two, an idle
-//               worker a group of one)
+//   group       the members replace their models by the members' plain mean (a pair is a group of two,
+//               an idle worker a group of one)
 //   neighbours  a weighted sum of one's own and the in-neighbours' models; directed when the two lists differ
 enum class Form { group, neighbours };
 
 // One worker's part in round t: row `rank` of W_t, and who has that worker in their row. Costs O(degree).
 struct WorkerRound {
   Form form = Form::group;
-  std::vector<Rank> group;     // form group: members ascending, oneself included
-  double self_weight = 1;      // form neighbours
-  std::vector<Term> reads;     // form neighbours: ascending by rank, without oneself
-  std::vector<Rank> readers;   // form neighbours: who reads this worker, ascending, without itself
+  std::vector<Rank> group{};    // form group: members ascending, oneself included
+  double self_weight = 1;       // form neighbours
+  std::vector<Term> reads{};    // form neighbours: ascending by rank, without oneself
+  std::vector<Rank> readers{};  // form neighbours: who reads this worker, ascending, without itself
 };
 
 // The row as terms ascending by rank, oneself included, whatever the form.
@@ -37,9 +37,9 @@ std::vector<Term> row_of(const WorkerRound& round, Rank self);
 std::vector<Rank> reads_of(const WorkerRound& round, Rank self);
 std::vector<Rank> readers_of(const WorkerRound& round, Rank self);
 
-// The sequence of rounds of a topology over a fixed number of workers. A schedule is immutable, `round` is a pure
-// function of (construction arguments, rank, t): any process computes the same rounds, without talking to anybody.
-// Thread-safe.
+// The sequence of rounds of a topology over a fixed number of workers. A schedule is immutable, `round` is a
+// pure function of (construction arguments, rank, t): any process computes the same rounds, without talking
+// to anybody. Thread-safe.
 class Schedule {
  public:
   virtual ~Schedule() = default;
@@ -66,11 +66,11 @@ class Schedule {
 struct ScheduleOptions {
   std::string topology = "complete";
   Shape shape = Shape::single_node(1);
-  std::uint64_t seed = 0;    // topologies that draw
-  int degree = 1;            // base: peers per round (the k of base-(k+1)); random-directed: out-neighbours
+  std::uint64_t seed = 0;  // topologies that draw
+  int degree = 1;          // base: peers per round (the k of base-(k+1)); random-directed: out-neighbours
   double edge_probability = 0;  // erdos-renyi; 0 picks 2 ln(n) / n
-  int centres = 1;           // sun: size of the centre set
-  std::string file;          // topology "file": path of the JSON
+  int centres = 1;              // sun: size of the centre set
+  std::string file{};           // topology "file": path of the JSON
 };
 
 // Throws InputError (unknown name with a suggestion, a bad file, options out of range).

@@ -8,8 +8,8 @@
 
 namespace kith::graph {
 
-// How many workers each node has; ranks are contiguous by node. What a schedule sees, which may differ from the
-// placement that decides who really shares a machine.
+// How many workers each node has; ranks are contiguous by node. What a schedule sees, which may differ from
+// the placement that decides who really shares a machine.
 class Shape {
  public:
   // REQUIRES: at least one node, every node at least one worker; InputError otherwise.

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace kith::cli {
+
+// Exit codes (docs/errors.md). 70 is EX_SOFTWARE of sysexits.h.
+inline constexpr int kFailed = 1;
+inline constexpr int kBadInput = 2;
+inline constexpr int kBug = 70;
+
+// Thrown by a command that has said what there is to say and ends with this code.
+struct ExitCode {
+  int code = 0;
+};
+
+// Parses the arguments, which runs the command they name, and returns the exit code. Whatever goes wrong
+// becomes one line on standard error that begins with the command's name; an unknown command or flag gets a
+// suggestion. Without arguments prints the help.
+int run(CLI::App& app, int argc, const char* const* argv);
+
+}  // namespace kith::cli
