@@ -8,13 +8,18 @@
 
 namespace kith::kernels {
 
-// Words: a *source* is one model that takes part in a mix; the *destination* is where the result goes; *state* is
-// what the optimizer keeps (always T). T is float or double, the type in which parameters and state are held;
-// sources, gradients and the encoded copy may be of another type, converted in registers.
+// Words: a *source* is one model that takes part in a mix; the *destination* is where the result goes;
+// *state* is what the optimizer keeps (always T). T is float or double, the type in which parameters and
+// state are held; sources, gradients and the encoded copy may be of another type, converted in registers.
 //
-// Every function is one pass over memory: it reads each source, the gradient and the state once, and writes the
-// destination and the state once. Spans may be unaligned. A destination may equal a source or not overlap it at all.
-// Results do not depend on the number of threads, nor on how a range is cut into calls.
+// Every function is one pass over memory: it reads each source, the gradient and the state once, and writes
+// the destination and the state once. Pointers need the alignment of their elements only. A destination may
+// equal a source of its own type, or not overlap it at all.
+//
+// Arithmetic is in T with scalars prepared in double; kith/kernels/scalars.h states the order of operations.
+// On one machine the bits of an element depend on its inputs alone: not on the number of threads, on how a
+// range is cut into calls, on alignment, or on the type that carried an exact value. Division and square root
+// are exactly rounded, denormals are kept, NaN and infinity travel as IEEE 754 says.
 
 struct Source {
   const void* data = nullptr;
@@ -22,15 +27,17 @@ struct Source {
   double weight = 1;
 };
 
-// The mixed value: scale * (w_0 x_0 + w_1 x_1 + ...), accumulated in T in the order given, first by a product, then
-// by fused multiply-adds. A group mean is weights 1 and scale 1/g, so that every path to it gives the same bits.
+// The mixed value: scale * (w_0 x_0 + w_1 x_1 + ...), accumulated in T in the order given, first by a
+// product, then by multiply-adds, fused where the instruction set has them. A group mean is weights 1 and
+// scale 1/g, so that every path to it gives the same bits.
 struct Mix {
   std::span<const Source> sources;  // at least one
   double scale = 1;
 };
 
-// Where the next parameters go. `encoded`, when set, receives them rounded to nearest even in `encoded_type` (bf16 or
-// f16): a wire, or a 16-bit parameter. `values` may be null when only the encoded form is wanted (mix only).
+// Where the next parameters go. `encoded`, when set, receives them rounded to nearest even in `encoded_type`
+// (bf16 or f16): a wire, or a 16-bit parameter. `values` may be null when only the encoded form is wanted
+// (mix only).
 template <class T>
 struct Destination {
   T* values = nullptr;
@@ -55,23 +62,23 @@ struct SgdOptions {
   double momentum = 0;
   double dampening = 0;
   bool nesterov = false;
-  double decay = 0;        // coupled
-  bool first = false;      // first step of this parameter: the momentum buffer is set to the gradient
+  double decay = 0;    // coupled
+  bool first = false;  // first step of this parameter: the momentum buffer is set to the gradient
 };
 
 struct AdamOptions {
   double lr = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
-  double eps = 1e-8;       // outside the square root
+  double eps = 1e-8;  // outside the square root
   double decay = 0;
   Decay decay_kind = Decay::coupled;
-  std::int64_t step = 1;   // of this parameter, from 1: bias correction
+  std::int64_t step = 1;  // of this parameter, from 1: bias correction
 };
 
-// Accumulated Adam (docs/algorithms.md): the committed moments M, V change once per window of `window` steps; `step`
-// counts this parameter's steps from 1, the bias correction uses ceil(step / window), and the window's last step
-// commits: M <- b1 M + (1-b1) a, V <- b2 V + (1-b2) a^2, a <- 0.
+// Accumulated Adam (docs/kernels.md): the committed moments M, V change once per window of `window` steps;
+// `step` counts this parameter's steps from 1, the bias correction uses ceil(step / window), and the window's
+// last step commits: M <- b1 M + (1-b1) a, V <- b2 V + (1-b2) a^2, a <- 0.
 struct AccumAdamOptions {
   AdamOptions adam;
   int window = 4;
@@ -84,8 +91,9 @@ struct Norms {
   double squared_distance = 0;  // sum (a_k - b_k)^2
 };
 
-// The operations, the same for every device. Implementations: reference/ (plain loops in double, for tests), cpu/
-// (SIMD with run-time dispatch), cuda/. Stateless apart from a thread pool or stream; not for concurrent calls.
+// The operations, the same for every device. Implementations: reference/ (plain loops in double, for tests)
+// and cpu/ (SIMD with run-time dispatch). Stateless apart from a thread pool or stream; not for concurrent
+// calls.
 template <class T>
 class Kernels {
  public:
@@ -94,8 +102,8 @@ class Kernels {
   // destination = mix
   virtual void mix(const Destination<T>& to, const Mix& mix, std::size_t count) = 0;
 
-  // destination = mix - lr * direction(gradient), with torch.optim.SGD's direction. `momentum` may be null when
-  // options.momentum is 0.
+  // destination = mix - lr * direction(gradient), with torch.optim.SGD's direction. `momentum` may be null
+  // when options.momentum is 0.
   virtual void mix_sgd(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* momentum,
                        const SgdOptions& options, std::size_t count) = 0;
 
