@@ -11,14 +11,14 @@ namespace kith::comm {
 // What passed between this worker and one peer.
 struct PeerLedger {
   std::uint64_t arrivals = 0;
-  std::uint64_t bytes_read = 0;       // payload of the arrivals
+  std::uint64_t bytes_read = 0;  // payload of the arrivals
   std::uint64_t late = 0;
-  std::uint64_t lost = 0;             // awaits that ended in lost
-  Clock::Duration waited{};           // in await and newest
+  std::uint64_t lost = 0;    // awaits that ended in lost
+  Clock::Duration waited{};  // in await and newest
   Clock::Duration longest_wait{};
-  std::uint64_t versions_named = 0;   // versions published with this peer among the readers
-  std::uint64_t bytes_offered = 0;    // payload of those
-  Clock::Duration held_up{};          // in begin, while this peer held the slot
+  std::uint64_t versions_named = 0;  // versions published with this peer among the readers
+  std::uint64_t bytes_offered = 0;   // payload of those
+  Clock::Duration held_up{};         // in begin, while this peer held the slot
 };
 
 using Ledger = std::map<WorkerId, PeerLedger>;

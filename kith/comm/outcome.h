@@ -20,8 +20,9 @@ struct Header {
   std::uint64_t shape_digest = 0;  // of what is published; equal on both sides, checked at open
 };
 
-// A version that lies in a peer's window (or in a staging slot), read-only, until it is released.
-// Releases itself when destroyed; the bytes must not be looked at afterwards. Move-only, one thread at a time.
+// A version that lies in a peer's window (or in a staging slot),
+// read-only, until it is released. Releases itself when destroyed; the
+// bytes must not be looked at afterwards. Move-only, one thread at a time.
 class Arrival {
  public:
   // Implemented by the backends: tells the writer that this reader is past the version.
@@ -68,7 +69,8 @@ class Arrival {
   std::span<const std::byte> data_;
 };
 
-// The deadline passed first. The reader has given up on the version: it is past it, so the writer is not held up.
+// The deadline passed first. The reader has given up on the
+// version: it is past it, so the writer is not held up.
 struct Late {
   WorkerId peer;
   Version version;

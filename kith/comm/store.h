@@ -9,8 +9,9 @@
 
 namespace kith::comm {
 
-// A small shared dictionary for finding each other and agreeing on rare things (addresses, a save at a future step).
-// Never in the path of a round. Safe from any thread; every implementation is shared by all workers of a run.
+// A small shared dictionary for finding each other and agreeing on rare things
+// (addresses, a save at a future step). Never in the path of a round. Safe
+// from any thread; every implementation is shared by all workers of a run.
 class Store {
  public:
   virtual ~Store() = default;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -16,51 +17,58 @@ namespace kith::comm {
 enum class WindowMode : std::uint8_t { scheduled, latest };
 
 struct WindowOptions {
-  std::string name;                // the same on every worker, unique in a transport: "bucket3", "bucket3/tracker"
-  std::size_t bytes = 0;           // payload capacity of a slot
-  int slots = 2;                   // >= 2 scheduled, >= 3 latest
+  std::string name;       // the same on every worker, unique in a transport: "bucket3", "bucket3/tracker"
+  std::size_t bytes = 0;  // payload capacity of a slot
+  int slots = 2;          // >= 2 scheduled, >= 3 latest
   WindowMode mode = WindowMode::scheduled;
-  std::uint64_t shape_digest = 0;  // of what will be published (sizes, dtypes, names)
-  std::vector<WorkerId> peers;     // with whom it is shared; empty: everybody in the transport
+  std::uint64_t shape_digest = 0;    // of what will be published (sizes, dtypes, names)
+  std::vector<WorkerId> peers = {};  // with whom it is shared; empty: everybody in the transport
 };
 
 struct PublishOptions {
-  std::size_t bytes = 0;      // of payload written, at most WindowOptions::bytes
+  std::size_t bytes = 0;  // of payload written, at most WindowOptions::bytes
   std::uint32_t codec = 0;
   double weight = 1;
-  std::vector<WorkerId> readers;  // scheduled mode: exactly who will await this version; ignored in latest mode
+  // Scheduled mode: exactly who will await this version. Ignored in latest mode.
+  std::vector<WorkerId> readers = {};
 };
 
-// Memory in which this worker publishes numbered versions for its neighbours, and through which it reads theirs.
-// Version v lies in slot v.step mod slots. Each reader keeps one monotone word per writer, "past v"; it advances
-// when the reader releases v and when it gives up on v. A slot is free when every named reader is past what it
-// holds, or lost.
+// Memory in which this worker publishes numbered versions for its neighbours, and through which it reads
+// theirs. Version v lies in slot v.step mod slots. Each reader keeps one monotone word per writer, "past v";
+// it advances when the reader releases v and when it gives up on v. A slot is free when every named reader is
+// past what it holds, or lost.
 //
-// Threads: the writing members (slot, begin, publish) by one thread at a time, the reading members (await, newest,
-// skip) by one thread at a time; the two may differ. Arrivals must be gone before the window is destroyed.
+// Threads: the writing members (slot, begin, publish) by one thread at a
+// time, the reading members (await, newest, skip) by one thread at a time;
+// the two may differ. Arrivals must be gone before the window is destroyed.
 class Window {
  public:
   virtual ~Window() = default;
 
   virtual const WindowOptions& options() const = 0;
 
-  // The memory of v's slot, 64-byte aligned, stable for the life of the window. Its owner may read it at any time
-  // and may write it between begin(v) and publish(v).
+  // The memory of v's slot, 64-byte aligned, stable for the life of the window. Its owner may read it at any
+  // time and may write it between begin(v) and publish(v).
   virtual std::span<std::byte> slot(Version v) = 0;
 
-  // Waits until v's slot is free for writing (back-pressure). Late names a reader that still holds it; nothing has
-  // changed then and begin may be called again.
+  // Waits until v's slot is free for writing (back-pressure). Late names a
+  // reader that still holds it; nothing has changed then, and begin may be
+  // called again, for v or for a later version (which lies in another slot).
   virtual std::variant<std::span<std::byte>, Late> begin(Version v, Deadline deadline) = 0;
 
-  // Makes v visible to its readers. REQUIRES: begin(v) succeeded; v is later than everything published before.
+  // Makes v visible to its readers. REQUIRES: begin(v)
+  // succeeded; v is later than everything published before.
   virtual void publish(Version v, const PublishOptions& options) = 0;
 
-  // Scheduled mode. Waits for `peer` to publish v. REQUIRES: the peer names this worker among v's readers; versions
-  // of one peer are awaited in increasing order. A version published before the peer was lost still arrives.
+  // Scheduled mode. Waits for `peer` to publish v. REQUIRES: the peer names this worker
+  // among v's readers; versions of one peer are awaited (or skipped) in increasing order,
+  // each at most once. A version published before the peer was lost still arrives. Late
+  // at once when the peer has gone on to a later version without publishing v.
   virtual Outcome await(WorkerId peer, Version v, Deadline deadline) = 0;
 
-  // Latest mode. Pins the newest version of `peer` that is later than `after`, waiting for one if there is none.
-  virtual Outcome newest(WorkerId peer, Version after, Deadline deadline) = 0;
+  // Latest mode. Pins the newest version of `peer` that is later than `after` (any version, where nothing is
+  // given), waiting for one if there is none. REQUIRES: no other arrival of that peer is held.
+  virtual Outcome newest(WorkerId peer, std::optional<Version> after, Deadline deadline) = 0;
 
   // Past v without reading it: what a reader does that decided not to take part in a round. Never waits.
   virtual void skip(WorkerId peer, Version v) = 0;

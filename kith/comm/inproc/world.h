@@ -1,0 +1,51 @@
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kith/base/clock.h"
+#include "kith/base/log.h"
+#include "kith/comm/mapped/context.h"
+#include "kith/comm/mapped/window.h"
+#include "kith/comm/transport.h"
+
+namespace kith::comm {
+
+// What the workers of one process share: where they find each other's windows, and who has left. Made once,
+// handed to every worker; lives as long as any transport of it. Safe from any thread.
+class InprocWorld : public std::enable_shared_from_this<InprocWorld> {
+ public:
+  static std::shared_ptr<InprocWorld> create(std::vector<WorkerId> workers);
+  // Workers 0..n-1.
+  static std::shared_ptr<InprocWorld> create(int n);
+
+  const std::vector<WorkerId>& workers() const { return workers_; }
+
+  // One worker's transport; destroying it makes that worker lost to the others.
+  // REQUIRES: not called before for the same worker.
+  std::unique_ptr<Transport> join(WorkerId self, Log* log = nullptr,
+                                  Clock::Duration long_wait = std::chrono::seconds(1));
+
+ private:
+  friend class InprocTransport;
+  using Key = std::pair<int, std::string>;  // from whom, window
+
+  explicit InprocWorld(std::vector<WorkerId> workers);
+  void post(int from, int to, const std::string& window, const mapped::Block& block);
+  // Error when the peer is lost or the deadline passes before it has posted.
+  mapped::Block take(mapped::Context& context, int from, const std::string& window, Deadline deadline);
+  void leave(int worker);
+
+  const std::vector<WorkerId> workers_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<std::multimap<Key, mapped::Block>> mailboxes_;  // by addressee
+  std::vector<std::shared_ptr<mapped::Context>> present_;     // by worker; null before and after
+  std::vector<bool> left_;
+};
+
+}  // namespace kith::comm

@@ -1,0 +1,54 @@
+#include "kith/comm/mapped/context.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+
+namespace kith::comm::mapped {
+namespace {
+
+int position(const std::vector<WorkerId>& workers, WorkerId worker) {
+  const auto found = std::lower_bound(workers.begin(), workers.end(), worker);
+  return found != workers.end() && *found == worker ? static_cast<int>(found - workers.begin()) : -1;
+}
+
+int checked_position(const std::vector<WorkerId>& workers, WorkerId self) {
+  for (std::size_t i = 1; i < workers.size(); ++i) {
+    if (workers[i - 1] < workers[i]) continue;
+    throw InputError(cat(workers[i], " follows ", workers[i - 1]), "workers of a transport",
+                     "list every worker once, ascending");
+  }
+  const int index = position(workers, self);
+  if (index < 0) {
+    throw InputError(cat(self, " is not among the ", workers.size(), " workers"), "workers of a transport",
+                     "a worker must be listed itself");
+  }
+  return index;
+}
+
+}  // namespace
+
+Context::Context(WorkerId self, std::vector<WorkerId> workers, Log* log, Clock::Duration long_wait)
+    : workers_(std::move(workers)),
+      self_index_(checked_position(workers_, self)),
+      log_(log != nullptr ? log : &silent_),
+      long_wait_(long_wait),
+      liveness_(workers_.size()),
+      lines_(workers_.size()) {}
+
+int Context::index_of(WorkerId worker) const {
+  return position(workers_, worker);
+}
+
+Ledger Context::ledger() const {
+  std::lock_guard lock(ledger_mutex_);
+  Ledger ledger;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    if (static_cast<int>(i) != self_index_) ledger[workers_[i]] = lines_[i];
+  }
+  return ledger;
+}
+
+}  // namespace kith::comm::mapped

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kith/base/clock.h"
+#include "kith/base/ids.h"
+#include "kith/base/log.h"
+#include "kith/comm/ledger.h"
+#include "kith/comm/mapped/liveness.h"
+
+namespace kith::comm::mapped {
+
+// What a transport and its windows share; windows keep it alive.
+class Context {
+ public:
+  // `log` may be null. REQUIRES: `workers` ascending, without
+  // repetition, `self` among them (InputError otherwise).
+  Context(WorkerId self, std::vector<WorkerId> workers, Log* log, Clock::Duration long_wait);
+
+  WorkerId self() const { return workers_[static_cast<std::size_t>(self_index_)]; }
+  int self_index() const { return self_index_; }
+  const std::vector<WorkerId>& workers() const { return workers_; }
+  WorkerId worker(int index) const { return workers_[static_cast<std::size_t>(index)]; }
+  // -1 when there is no such worker.
+  int index_of(WorkerId worker) const;
+
+  Liveness& liveness() { return liveness_; }
+  Log& log() const { return *log_; }
+  // After how long a wait explains itself in the log.
+  Clock::Duration long_wait() const { return long_wait_; }
+
+  // Changes one peer's line of the ledger under its lock.
+  template <class Change>
+  void record(int peer, Change change) {
+    std::lock_guard lock(ledger_mutex_);
+    change(lines_[static_cast<std::size_t>(peer)]);
+  }
+  Ledger ledger() const;
+
+ private:
+  const std::vector<WorkerId> workers_;
+  const int self_index_;
+  NullLog silent_;
+  Log* const log_;
+  const Clock::Duration long_wait_;
+  Liveness liveness_;
+  mutable std::mutex ledger_mutex_;  // guards lines_
+  std::vector<PeerLedger> lines_;    // by worker index
+};
+
+}  // namespace kith::comm::mapped

@@ -1,0 +1,25 @@
+#include "kith/comm/mapped/wait_note.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "kith/base/text.h"
+
+namespace kith::comm::mapped {
+
+Deadline WaitNote::wake_by(Deadline deadline) const {
+  return said_ ? deadline : std::min(deadline, start_ + context_.long_wait());
+}
+
+void WaitNote::explain(std::string_view what, int peer) {
+  const Clock::Duration so_far = waited();
+  if (said_ || so_far < context_.long_wait()) return;
+  said_ = true;
+  char time[32];
+  std::snprintf(time, sizeof time, "%.1f s", seconds(so_far));
+  const std::string version = version_ ? cat("version ", *version_) : "being opened";
+  context_.log().info(cat(context_.self(), " ", what, " ", context_.worker(peer), ", window ", window_, ", ",
+                          version, ", ", time));
+}
+
+}  // namespace kith::comm::mapped

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kith/comm/mapped/context.h"
+
+namespace kith::comm::mapped {
+
+// Times one wait, and says once in the log who waits for whom when it gets long.
+class WaitNote {
+ public:
+  // `version` is absent while the window is being opened. REQUIRES: `window` outlives the note.
+  WaitNote(Context& context, const std::string& window, std::optional<Version> version = {})
+      : context_(context), window_(window), version_(version) {}
+
+  Clock::Duration waited() const { return SteadyClock().now() - start_; }
+  // Until when to sleep: the deadline, or when the wait becomes worth a line.
+  Deadline wake_by(Deadline deadline) const;
+  // Writes the line if it is time to; `what` says what the worker waits for ("waits for", "is held up by").
+  void explain(std::string_view what, int peer);
+
+ private:
+  Context& context_;
+  const std::string& window_;
+  const std::optional<Version> version_;
+  const Clock::Time start_ = SteadyClock().now();
+  bool said_ = false;
+};
+
+}  // namespace kith::comm::mapped

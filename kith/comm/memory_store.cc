@@ -1,0 +1,41 @@
+#include "kith/comm/memory_store.h"
+
+#include "kith/comm/counter_text.h"
+
+namespace kith::comm {
+
+void MemoryStore::set(std::string_view key, std::string_view value) {
+  std::lock_guard lock(mutex_);
+  values_.insert_or_assign(std::string(key), std::string(value));
+  changed_.notify_all();
+}
+
+std::optional<std::string> MemoryStore::get(std::string_view key) {
+  std::lock_guard lock(mutex_);
+  const auto found = values_.find(key);
+  return found == values_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<std::string> MemoryStore::wait(std::string_view key, Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const bool came = changed_.wait_until(lock, deadline, [&] { return values_.contains(key); });
+  return came ? std::optional(values_.find(key)->second) : std::nullopt;
+}
+
+std::int64_t MemoryStore::add(std::string_view key, std::int64_t delta) {
+  std::lock_guard lock(mutex_);
+  const auto entry = values_.try_emplace(std::string(key), "0").first;
+  const std::int64_t sum = parse_counter(key, entry->second) + delta;
+  entry->second = std::to_string(sum);
+  changed_.notify_all();
+  return sum;
+}
+
+std::string MemoryStore::set_once(std::string_view key, std::string_view value) {
+  std::lock_guard lock(mutex_);
+  const auto [entry, fresh] = values_.try_emplace(std::string(key), value);
+  if (fresh) changed_.notify_all();
+  return entry->second;
+}
+
+}  // namespace kith::comm

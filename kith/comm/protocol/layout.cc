@@ -1,0 +1,115 @@
+#include "kith/comm/protocol/layout.h"
+
+#include <new>
+
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+
+namespace kith::comm::protocol {
+namespace {
+
+constexpr std::size_t round_up(std::size_t n, std::size_t to) {
+  return (n + to - 1) / to * to;
+}
+
+struct Offsets {
+  explicit Offsets(const Head& head)
+      : board(sizeof(Head)),
+        slots(board + sizeof(Board)),
+        names(slots + head.slots * sizeof(Slot)),
+        readers(round_up(names + head.slots * ((head.workers + 63) / 64) * sizeof(std::uint64_t), kLine)),
+        end(readers + head.workers * sizeof(Reader)) {}
+  std::size_t board, slots, names, readers, end;
+};
+
+std::string mode_name(std::uint32_t mode) {
+  return mode == static_cast<std::uint32_t>(WindowMode::scheduled) ? "scheduled" : "latest";
+}
+
+}  // namespace
+
+Head Head::of(const WindowOptions& options, int workers) {
+  Head head;
+  head.mode = static_cast<std::uint32_t>(options.mode);
+  head.bytes = options.bytes;
+  head.shape_digest = options.shape_digest;
+  head.slots = static_cast<std::uint32_t>(options.slots);
+  head.workers = static_cast<std::uint32_t>(workers);
+  return head;
+}
+
+std::size_t Control::size_of(const Head& head) {
+  return Offsets(head).end;
+}
+
+Control Control::create(std::byte* memory, const Head& head) {
+  const Offsets at(head);
+  new (memory) Head(head);
+  new (memory + at.board) Board;
+  for (std::size_t i = 0; i < head.slots; ++i)
+    new (memory + at.slots + i * sizeof(Slot)) Slot;
+  for (std::size_t i = at.names; i + sizeof(std::uint64_t) <= at.readers; i += sizeof(std::uint64_t)) {
+    new (memory + i) std::atomic<std::uint64_t>(0);
+  }
+  for (std::size_t i = 0; i < head.workers; ++i)
+    new (memory + at.readers + i * sizeof(Reader)) Reader;
+  return {memory, head};
+}
+
+Board& Control::board() const {
+  return *reinterpret_cast<Board*>(memory_ + Offsets(head_).board);
+}
+
+Slot& Control::slot(int index) const {
+  return reinterpret_cast<Slot*>(memory_ + Offsets(head_).slots)[index];
+}
+
+Reader& Control::reader(int index) const {
+  return reinterpret_cast<Reader*>(memory_ + Offsets(head_).readers)[index];
+}
+
+std::atomic<std::uint64_t>* Control::names(int slot) const {
+  return reinterpret_cast<std::atomic<std::uint64_t>*>(memory_ + Offsets(head_).names) +
+         static_cast<std::size_t>(slot) * name_words();
+}
+
+void Control::set_named(int slot, std::span<const int> readers) const {
+  std::atomic<std::uint64_t>* words = names(slot);
+  for (std::size_t i = 0; i < name_words(); ++i)
+    words[i].store(0, std::memory_order_relaxed);
+  for (int reader : readers) {
+    words[reader / 64].fetch_or(std::uint64_t{1} << (reader % 64), std::memory_order_relaxed);
+  }
+}
+
+bool Control::named(int slot, int reader) const {
+  return (names(slot)[reader / 64].load(std::memory_order_relaxed) >> (reader % 64)) & 1;
+}
+
+std::size_t slot_stride(const Head& head) {
+  return round_up(static_cast<std::size_t>(head.bytes == 0 ? 1 : head.bytes), kLine);
+}
+
+std::size_t payload_size(const Head& head) {
+  return slot_stride(head) * head.slots;
+}
+
+void check_same(const std::string& name, WorkerId self, const Head& own, WorkerId peer, const Head& theirs) {
+  const auto differ = [&](std::string_view what, const auto& mine, const auto& other,
+                          std::string_view remedy) {
+    if (mine == other) return;
+    throw InputError(cat(self, " has ", what, " ", mine, ", ", peer, " has ", other),
+                     cat("window '", name, "'"), remedy);
+  };
+  const std::string_view build = "run the same build of kith on every worker";
+  const std::string_view setup = "every worker must open it alike: compare their configurations";
+  differ("magic", own.magic, theirs.magic, build);
+  differ("protocol version", own.protocol, theirs.protocol, build);
+  differ("a world of", own.workers, theirs.workers, setup);
+  differ("bytes per slot", own.bytes, theirs.bytes, setup);
+  differ("slots", own.slots, theirs.slots, setup);
+  differ("mode", mode_name(own.mode), mode_name(theirs.mode), setup);
+  differ("shape digest", own.shape_digest, theirs.shape_digest, setup);
+}
+
+}  // namespace kith::comm::protocol

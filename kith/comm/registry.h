@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kith/base/clock.h"
+#include "kith/base/ids.h"
+#include "kith/base/log.h"
+#include "kith/comm/store.h"
+#include "kith/comm/transport.h"
+
+namespace kith::comm {
+
+class InprocWorld;
+
+// One worker's place in a world, whatever the backend.
+struct TransportOptions {
+  WorkerId self;
+  std::vector<WorkerId> workers;  // everybody, oneself included, ascending
+  // How processes find each other (shm); outlives the transport.
+  Store* store = nullptr;
+  // What the threads of one process share (inproc): InprocWorld::create.
+  std::shared_ptr<InprocWorld> world;
+  Log* log = nullptr;  // may be null; outlives the transport and its windows
+  // After how long a wait explains itself in the log.
+  Clock::Duration long_wait = std::chrono::seconds(1);
+};
+
+// This is the only place that knows all backends.
+struct Backend {
+  std::string_view name;
+  std::string_view summary;
+  // Empty when it works here, else why it does not ("this kernel lacks futex_waitv: Linux 5.16 has it").
+  std::string (*obstacle)();
+  // InputError when the options lack what this backend needs.
+  std::unique_ptr<Transport> (*create)(const TransportOptions& options);
+};
+
+std::span<const Backend> backends();
+
+// InputError for a name that is not known (with a suggestion) or not available here.
+std::unique_ptr<Transport> make_transport(std::string_view backend, const TransportOptions& options);
+
+}  // namespace kith::comm

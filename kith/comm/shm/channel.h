@@ -1,0 +1,61 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kith/comm/shm/descriptor.h"
+
+namespace kith::comm::shm {
+
+// A message and the descriptors that travel with it.
+struct Packet {
+  std::string bytes;
+  std::vector<Descriptor> descriptors;
+};
+
+// A connection between two processes of one user on one machine, for meeting only: rounds never touch it.
+// Never blocks. One thread at a time.
+class Channel {
+ public:
+  explicit Channel(Descriptor socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.get(); }
+  // Sent now, or by a later flush when the peer is slow to read. `descriptors` are duplicated.
+  void send(std::string bytes, const std::vector<int>& descriptors);
+  void flush();
+  bool has_unsent() const { return !unsent_.empty(); }
+  // The next message, or nothing while there is none.
+  std::optional<Packet> receive();
+  // True once the peer has closed its end and everything it sent was received.
+  bool ended() const { return ended_; }
+
+ private:
+  bool send_now(const Packet& packet);
+
+  Descriptor socket_;
+  std::deque<Packet> unsent_;
+  bool ended_ = false;
+};
+
+// A listening socket in the abstract namespace (it vanishes with the process) under a name nobody can guess.
+class Listener {
+ public:
+  // Error when no socket can be made.
+  Listener();
+  int fd() const { return socket_.get(); }
+  // For connect(), in any process of this machine.
+  const std::string& address() const { return address_; }
+  // The next connection, or nothing while there is none. Those of other users are turned away.
+  std::optional<Channel> accept();
+
+ private:
+  Descriptor socket_;
+  std::string address_;
+};
+
+// Nothing when nobody listens there (yet, or any more). Error when it belongs to another user.
+std::optional<Channel> connect(const std::string& address);
+
+}  // namespace kith::comm::shm

@@ -1,0 +1,46 @@
+#include "kith/comm/shm/life.h"
+
+#include <future>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/processes.h"
+
+namespace kith::comm::shm {
+namespace {
+
+using namespace std::chrono_literals;
+
+// More peers than one futex_waitv takes.
+TEST(Life, WatchesMorePeersThanFitOneCall) {
+  constexpr int kWorkers = 141;
+  const auto ignore = [](int, bool) {};
+  std::vector<std::unique_ptr<Life>> lives;
+  for (int i = 0; i + 1 < kWorkers; ++i)
+    lives.push_back(std::make_unique<Life>(kWorkers, ignore));
+  std::promise<std::pair<int, bool>> told;
+  auto first = told.get_future();
+  bool once = false;  // touched by the life thread only
+  Life watcher(kWorkers, [&](int worker, bool died) {
+    if (!std::exchange(once, true)) told.set_value({worker, died});
+  });
+  for (int i = 0; i + 1 < kWorkers; ++i) {
+    watcher.watch(i, lives[static_cast<std::size_t>(i)]->descriptor(), kWorkers - 1, "test");
+  }
+  lives[137].reset();
+  ASSERT_EQ(first.wait_for(10s), std::future_status::ready);
+  const auto [worker, died] = first.get();
+  EXPECT_EQ(worker, 137);
+  EXPECT_FALSE(died) << "it ended in order";
+}
+
+TEST(Life, RefusesWhatIsNoLifeSegment) {
+  Life life(4, [](int, bool) {});
+  const Segment small = Segment::create("small", 8, Sharing::read_only);
+  EXPECT_THROW(life.watch(1, small.descriptor(), 0, "test"), InputError);
+}
+
+}  // namespace
+}  // namespace kith::comm::shm

@@ -1,0 +1,112 @@
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "kith/base/error.h"
+#include "kith/comm/file_store.h"
+#include "kith/comm/memory_store.h"
+#include "tests/support/worlds.h"
+
+namespace kith::comm {
+namespace {
+
+using namespace std::chrono_literals;
+using support::in;
+using support::in_time;
+
+class AnyStore : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Another handle of the same store, as another worker has it.
+  Store& another() {
+    if (GetParam() == "memory") return memory_;
+    files_.push_back(std::make_unique<FileStore>(folder_.path()));
+    return *files_.back();
+  }
+
+ private:
+  support::TempFolder folder_;
+  MemoryStore memory_;
+  std::vector<std::unique_ptr<FileStore>> files_;
+};
+INSTANTIATE_TEST_SUITE_P(All, AnyStore, ::testing::Values("memory", "file"),
+                         [](const auto& param) { return param.param; });
+
+TEST_P(AnyStore, KeepsAnyKeyAndAnyValue) {
+  Store& store = another();
+  const std::string odd("zero\0byte\n", 10);
+  const std::vector<std::string> keys{"a", "a/b", "a%2Fb", "..", ".lock", ".writing", "", "A", "Zürich", odd};
+  for (const std::string& key : keys)
+    EXPECT_EQ(store.get(key), std::nullopt) << key;
+  for (const std::string& key : keys)
+    store.set(key, key + odd);
+  for (const std::string& key : keys)
+    EXPECT_EQ(another().get(key), key + odd) << key;
+  store.set("a", "");
+  EXPECT_EQ(another().get("a"), "");
+}
+
+TEST_P(AnyStore, WaitEndsWithTheKeyOrAtTheDeadline) {
+  Store& store = another();
+  const auto start = SteadyClock().now();
+  EXPECT_EQ(store.wait("k", in(20ms)), std::nullopt);
+  EXPECT_GE(SteadyClock().now() - start, 20ms);
+  Store& other = another();
+  std::thread setter([&] { other.set("k", "v"); });
+  EXPECT_EQ(store.wait("k", in_time()), "v");
+  setter.join();
+}
+
+TEST_P(AnyStore, CountersAndFirstWritersAreAtomic) {
+  constexpr int kThreads = 4, kEach = 50;
+  std::vector<Store*> stores;
+  for (int i = 0; i < kThreads; ++i)
+    stores.push_back(&another());
+  std::vector<std::string> winners(kThreads);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      winners[i] = stores[i]->set_once("first", std::to_string(i));
+      for (int n = 0; n < kEach; ++n)
+        stores[i]->add("count", 1);
+    });
+  }
+  for (std::thread& thread : threads)
+    thread.join();
+  EXPECT_EQ(stores[0]->add("count", -1), kThreads * kEach - 1);
+  for (const std::string& winner : winners)
+    EXPECT_EQ(winner, winners[0]);
+  EXPECT_EQ(stores[0]->get("first"), winners[0]);
+}
+
+TEST_P(AnyStore, ACounterMustBeANumber) {
+  Store& store = another();
+  store.set("k", "12 apples");
+  EXPECT_THROW(store.add("k", 1), Error);
+}
+
+TEST(FileStore, CountsAcrossProcesses) {
+  const support::TempFolder folder;
+  support::Processes processes(3, [&](int) {
+    FileStore store(folder.path());
+    for (int i = 0; i < 30; ++i)
+      store.add("count", 1);
+    return std::string();
+  });
+  for (const auto& ending : processes.join(30s))
+    EXPECT_TRUE(ending.good()) << ending.report;
+  EXPECT_EQ(FileStore(folder.path()).get("count"), "90");
+}
+
+TEST(FileStore, SaysWhichFolderItCannotUse) {
+  try {
+    FileStore store("/proc/kith");
+    FAIL() << "created a folder in /proc";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("/proc/kith"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace kith::comm
