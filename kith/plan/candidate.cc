@@ -1,0 +1,71 @@
+#include "kith/plan/candidate.h"
+
+#include <algorithm>
+
+#include "kith/base/text.h"
+#include "kith/plan/bucketing.h"
+
+namespace kith::plan {
+namespace {
+
+// Iterations enough for a mean over the workers once a schedule has settled.
+int settled_iterations(int workers) {
+  return std::max(60, 20'000 / workers);
+}
+
+}  // namespace
+
+std::string Candidate::text() const {
+  std::string words = topology;
+  if (all_reduce()) words += cat(" (", collective == sim::Collective::ring ? "ring" : "hierarchical", ")");
+  if (wire != DType::f32) words += cat(", ", name_of(wire));
+  if (bucket_bytes > 0) words += cat(", ", bucket_bytes / 1e6, " MB buckets");
+  if (every > 1) words += cat(", every ", every);
+  return words;
+}
+
+std::vector<Candidate> plain_candidates() {
+  std::vector<Candidate> all{{kAllReduce, sim::Collective::ring}, {kAllReduce, sim::Collective::three_hop}};
+  for (const std::string& name : graph::schedule_names()) {
+    if (name != "file") all.push_back({name});
+  }
+  return all;
+}
+
+std::vector<Candidate> variations(const Candidate& candidate) {
+  std::vector<Candidate> all;
+  for (const DType wire : {DType::f32, DType::bf16}) {
+    for (const double bucket_bytes : {0.0, 10e6, 100e6}) {
+      for (const int every : {1, 4}) {
+        Candidate next = candidate;
+        next.wire = wire;
+        next.bucket_bytes = bucket_bytes;
+        next.every = every;
+        if (next != candidate && (every == 1 || !candidate.all_reduce())) all.push_back(next);
+      }
+    }
+  }
+  return all;
+}
+
+sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate, const Effort& effort) {
+  sim::Scenario scenario;
+  scenario.placement = profile.nodes;
+  scenario.job = candidate.bucket_bytes > 0 ? rebucket(profile.job, candidate.bucket_bytes) : profile.job;
+  scenario.network = profile.network;
+  if (!candidate.all_reduce()) {
+    scenario.schedule =
+        graph::make_schedule({.topology = candidate.topology, .shape = profile.nodes, .seed = effort.seed});
+  }
+  scenario.collective = candidate.collective;
+  scenario.wire = candidate.wire;
+  scenario.every = candidate.every;
+  // A schedule of one round settles at once.
+  const bool settles = scenario.schedule && scenario.schedule->period() == 1;
+  scenario.iterations =
+      settles ? std::min(effort.iterations, settled_iterations(profile.nodes.workers())) : effort.iterations;
+  scenario.seed = effort.seed;
+  return scenario;
+}
+
+}  // namespace kith::plan

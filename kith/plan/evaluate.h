@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "kith/plan/candidate.h"
+#include "kith/plan/quality.h"
+#include "kith/sim/simulate.h"
+
+namespace kith::plan {
+
+// A candidate and what is predicted for it.
+struct Prediction {
+  Candidate candidate;
+  sim::Result time;
+  Quality quality;
+  double speed_up = 1;  // over the faster plain all-reduce
+};
+
+// Simulates every plain candidate, then the variations of the fastest all-reduce and of the three fastest
+// topologies; fastest first. Topologies that cannot be built for these nodes are left out.
+std::vector<Prediction> evaluate(const Profile& profile, const Effort& effort);
+
+// The faster of the two plain all-reduces.
+Prediction best_all_reduce(const Profile& profile, const Effort& effort);
+// The fastest plain candidate of a few that hold their own at every size: aer, exp, base.
+Prediction best_mixing(const Profile& profile, const Effort& effort);
+
+Prediction predict(const Profile& profile, const Candidate& candidate, const Effort& effort);
+
+}  // namespace kith::plan

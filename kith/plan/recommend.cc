@@ -1,0 +1,97 @@
+#include "kith/plan/recommend.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "kith/base/check.h"
+#include "kith/base/text.h"
+#include "kith/plan/units.h"
+
+namespace kith::plan {
+namespace {
+
+constexpr double kAlike = 1.02;  // times within this factor are called the same
+constexpr double kWorthMentioning = 1.10;
+constexpr double kAgrees = 0.999;  // slower contraction than this is no agreement
+
+const Prediction& fastest_all_reduce(const std::vector<Prediction>& predictions) {
+  const auto found = std::find_if(predictions.begin(), predictions.end(), [](const Prediction& p) {
+    return p.candidate.all_reduce() && p.candidate.as_profiled();
+  });
+  KITH_CHECK(found != predictions.end(), "all-reduce is always a candidate");
+  return *found;
+}
+
+const Prediction* best_topology(const std::vector<Prediction>& predictions) {
+  const Prediction* best = nullptr;
+  double fastest_s = 0;
+  for (const Prediction& p : predictions) {  // fastest first
+    if (p.candidate.all_reduce() || !p.candidate.as_profiled() || p.quality.contraction > kAgrees) continue;
+    if (!best) fastest_s = p.time.iteration_s;
+    if (p.time.iteration_s > kAlike * fastest_s) break;
+    if (!best || p.quality.contraction < best->quality.contraction - 1e-12) best = &p;
+  }
+  return best;
+}
+
+// The same candidate in other buckets, when that is worth a setting.
+const Prediction& best_buckets(const std::vector<Prediction>& predictions, const Prediction& chosen) {
+  for (const Prediction& p : predictions) {
+    Candidate same = p.candidate;
+    same.bucket_bytes = 0;
+    if (same == chosen.candidate && p.time.iteration_s * kAlike < chosen.time.iteration_s) return p;
+  }
+  return chosen;
+}
+
+std::string times(double factor) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%.2fx", factor);
+  return text.data();
+}
+
+std::string percent(double share) {
+  return cat(static_cast<int>(100 * share + 0.5), "%");
+}
+
+std::string reason_to_mix(const Prediction& choice, const Prediction& reduce) {
+  return cat(choice.candidate.topology, " takes ", human_seconds(choice.time.iteration_s),
+             " an iteration where all-reduce takes ", human_seconds(reduce.time.iteration_s), " (",
+             times(reduce.time.iteration_s / choice.time.iteration_s), "): it hides ",
+             percent(choice.time.hidden), " of its communication, all-reduce ", percent(reduce.time.hidden),
+             ".");
+}
+
+std::string reason_to_stay(const Prediction& reduce, const Prediction* mixing) {
+  if (!mixing) return "Stay with all-reduce: no topology brings these workers to agreement.";
+  const double gain = reduce.time.iteration_s / mixing->time.iteration_s;
+  return cat("Stay with all-reduce: ", human_seconds(reduce.time.iteration_s),
+             " an iteration, and the best topology, ", mixing->candidate.topology, ", takes ",
+             human_seconds(mixing->time.iteration_s), " (", times(gain),
+             "), which is not worth inexact agreement.");
+}
+
+// The fastest of the candidates that cost precision or agreement, when it is much faster.
+std::string remark_on(const std::vector<Prediction>& predictions, const Prediction& choice) {
+  for (const Prediction& p : predictions) {
+    if (p.candidate.plain() || p.time.iteration_s * kWorthMentioning > choice.time.iteration_s) continue;
+    return cat(p.candidate.text(), " would take ", human_seconds(p.time.iteration_s), ", ",
+               times(choice.time.iteration_s / p.time.iteration_s), " faster again, at a price in ",
+               p.candidate.every > 1 ? "agreement" : "precision", ".");
+  }
+  return {};
+}
+
+}  // namespace
+
+Recommendation recommend(const std::vector<Prediction>& predictions) {
+  const Prediction& reduce = fastest_all_reduce(predictions);
+  const Prediction* mixing = best_topology(predictions);
+  const bool mix = mixing && mixing->time.iteration_s * kWorthChanging <= reduce.time.iteration_s;
+  const Prediction& choice = best_buckets(predictions, mix ? *mixing : reduce);
+  return {choice, mix ? reason_to_mix(choice, reduce) : reason_to_stay(reduce, mixing),
+          remark_on(predictions, choice)};
+}
+
+}  // namespace kith::plan

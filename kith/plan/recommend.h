@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kith/plan/evaluate.h"
+
+namespace kith::plan {
+
+// A topology must be faster than all-reduce by this factor to be preferred.
+inline constexpr double kWorthChanging = 1.03;
+
+struct Recommendation {
+  Prediction choice;
+  std::string reason;  // one sentence
+  // A variation (16-bit wire, a longer period) that would be much faster and costs agreement or precision;
+  // empty: none.
+  std::string remark;
+};
+
+// The rule, in order:
+//   1. Of the plain candidates, those within 2% of the fastest; of these the one that agrees fastest.
+//   2. All-reduce, unless that is faster by kWorthChanging.
+//   3. The bucket size that is fastest for it, when that gains 2%.
+// REQUIRES: predictions of evaluate().
+Recommendation recommend(const std::vector<Prediction>& predictions);
+
+}  // namespace kith::plan

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kith/sim/round_plan.h"
+
+namespace kith::sim {
+
+// What the network did, summed over a run.
+struct Traffic {
+  double channel_s = 0;  // worker-seconds in which a worker's channel carried something
+  double nic_bytes = 0;  // over all NICs, one direction
+};
+
+// The virtual network: one in-order channel for each worker, one NIC for each node and direction. An
+// operation starts when the buckets it needs are published and the channels of its workers are free; it ends
+// when its own time is over and every NIC it uses has carried it, after whatever came before. Not
+// thread-safe.
+class Mixing {
+ public:
+  Mixing(const Scenario& scenario, CostBook& book);
+
+  // Carries out one component of a round for all buckets. `when` (layout of block.h) holds when each bucket
+  // was published and becomes when each worker's arrivals are there.
+  void run(const RoundPlan& plan, const Component& component, double* when);
+
+  const Traffic& traffic() const { return traffic_; }
+  void reset_traffic() { traffic_ = {}; }
+
+ private:
+  struct Waiting {
+    double start;
+    std::size_t op;  // groups first, then reads
+  };
+
+  void run_alone(const RoundPlan& plan, const GroupOp& op, double* when);
+  void run_together(const RoundPlan& plan, const Component& component, double* when);
+  double group_start(const RoundPlan& plan, const GroupOp& op, std::size_t bucket, const double* when) const;
+  void finish_group(const RoundPlan& plan, const GroupOp& op, std::size_t bucket, double* when);
+  void finish_read(const ReadOp& op, double start, std::size_t bucket, double* when);
+  // Queues at a NIC and returns when it has carried this.
+  double carry(double& nic_free, double start, const Cost& cost);
+  std::size_t at(Rank rank, std::size_t bucket) const;
+
+  const graph::Shape placement_;
+  const std::size_t buckets_;
+  CostBook& book_;
+  std::vector<double> channel_free_;  // by worker, padded to whole blocks
+  std::vector<double> out_free_;      // by node
+  std::vector<double> in_free_;
+  std::vector<double> link_free_;  // by worker: reads inside its node
+  std::vector<double> ready_;      // scratch by bucket
+  std::vector<Waiting> waiting_;
+  Traffic traffic_;
+};
+
+}  // namespace kith::sim
