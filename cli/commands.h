@@ -8,6 +8,10 @@ namespace kith::cli {
 // InputError (exit 2) and other failures by throwing Error (exit 1); main prints them.
 void add_topo(CLI::App& app);
 void add_mix(CLI::App& app);
+void add_train(CLI::App& app);
+void add_data(CLI::App& app);
+// add_train and add_data, or a word of explanation where LibTorch was left out of the build.
+void add_training(CLI::App& app);
 void add_plan(CLI::App& app);
 
 }  // namespace kith::cli

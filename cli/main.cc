@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   kith::cli::add_topo(app);
   kith::cli::add_mix(app);
   kith::cli::add_plan(app);
+  kith::cli::add_training(app);
   app.footer("kith COMMAND --help says what a command takes.");
 
   const int code = kith::cli::run(app, argc, argv);

@@ -8,7 +8,7 @@ find_package(nlohmann_json 3.10 REQUIRED)
 find_package(hwy QUIET)
 if(KITH_TRAIN)
   find_package(Torch REQUIRED)
-  find_package(tomlplusplus 3.0 REQUIRED)
+  find_path(KITH_TOML_INCLUDE toml++/toml.h REQUIRED)  # its package links a library; the headers alone do
 endif()
 if(KITH_CLI OR KITH_BENCH)
   find_package(CLI11 2.1 REQUIRED)

@@ -17,6 +17,7 @@ struct Header {
   std::uint64_t bytes = 0;         // of payload, at most the window's capacity
   std::uint32_t codec = 0;         // how the payload is encoded; 0 is plain
   double weight = 1;               // push-sum weight, travels along
+  Clock::Time published{};         // by the publisher's clock, where it told when (PublishOptions::time)
   std::uint64_t shape_digest = 0;  // of what is published; equal on both sides, checked at open
 };
 

@@ -31,6 +31,8 @@ struct PublishOptions {
   double weight = 1;
   // Scheduled mode: exactly who will await this version. Ignored in latest mode.
   std::vector<WorkerId> readers = {};
+  // When, for whoever draws the message's way; comparable among workers of one machine.
+  Clock::Time time{};
 };
 
 // Memory in which this worker publishes numbered versions for its neighbours, and through which it reads

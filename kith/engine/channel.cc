@@ -61,8 +61,9 @@ void Channel<T>::publish(std::vector<WorkerId> readers, double weight) {
   next_slot();
   ++published_;
   next_is_open_ = false;
-  window_->publish(version(published_),
-                   {.bytes = message_bytes(), .codec = 0, .weight = weight, .readers = std::move(readers)});
+  comm::PublishOptions options{.bytes = message_bytes(), .weight = weight, .readers = std::move(readers)};
+  if (world_.trace) options.time = world_.clock->now();
+  window_->publish(version(published_), options);
 }
 
 template <class T>
@@ -78,7 +79,26 @@ const gossip::Gathered& Channel<T>::gather(const graph::WorkerRound& round, cons
   options.deadline = world_.clock->now() + options_.patience;
   options.clock = world_.clock;
   options.directed = directed;
-  return gathered_.emplace(gossip::gather(*window_, round, own, options));
+  gathered_.emplace(gossip::gather(*window_, round, own, options));
+  if (world_.trace) trace_messages();
+  return *gathered_;
+}
+
+template <class T>
+void Channel<T>::trace_messages() const {
+  for (const comm::Arrival& arrival : gathered_->arrivals()) {
+    const comm::Header& header = arrival.header();
+    if (header.published == Clock::Time{}) continue;  // the peer does not trace
+    telemetry::Event event;
+    event.name = cat("version ", header.version.step, " of ", arrival.peer());
+    event.category = "message";
+    event.worker = world_.self();
+    event.track = cat("message ", options_.name);
+    event.start = header.published;
+    event.duration = world_.clock->now() - header.published;
+    event.args = {{"bytes", static_cast<std::int64_t>(header.bytes)}};
+    world_.trace->record(event);
+  }
 }
 
 template class Channel<float>;

@@ -56,6 +56,8 @@ class Channel {
   std::size_t message_bytes() const { return options_.count * size_of(options_.wire); }
 
  private:
+  // A message is on its way from its publication until this worker has taken it up.
+  void trace_messages() const;
   Version version(std::uint64_t number) const { return {world_.members.epoch, number}; }
 
   const World& world_;

@@ -43,6 +43,7 @@ class Gathered {
   kernels::Mix mix_from(std::size_t first, std::vector<kernels::Source>& scratch,
                         const void* own_values = nullptr) const;
   const RoundReport& report() const { return report_; }
+  const std::vector<comm::Arrival>& arrivals() const { return arrivals_; }
 
  private:
   friend Gathered gather(comm::Window&, const graph::WorkerRound&, const Own&, const GatherOptions&);

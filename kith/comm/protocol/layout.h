@@ -56,6 +56,7 @@ struct alignas(kLine) Slot {
   std::atomic<Word> version{kNothing};
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<double> weight{1};
+  std::atomic<std::int64_t> published{0};  // nanoseconds of the publisher's clock; 0 where it did not tell
   std::atomic<std::uint32_t> codec{0};
 };
 

@@ -82,6 +82,7 @@ Header ReaderPort::header(Word v) const {
           .bytes = slot.bytes.load(std::memory_order_relaxed),
           .codec = slot.codec.load(std::memory_order_relaxed),
           .weight = slot.weight.load(std::memory_order_relaxed),
+          .published = Clock::Time(Clock::Duration(slot.published.load(std::memory_order_relaxed))),
           .shape_digest = control_.head().shape_digest};
 }
 

@@ -59,6 +59,7 @@ void Writer::publish(Word v, const PublishOptions& options, std::span<const int>
   slot.bytes.store(options.bytes, std::memory_order_relaxed);
   slot.codec.store(options.codec, std::memory_order_relaxed);
   slot.weight.store(options.weight, std::memory_order_relaxed);
+  slot.published.store(options.time.time_since_epoch().count(), std::memory_order_relaxed);
   slot.version.store(v);
   control_.board().newest.store(v);
   begun_ = kNothing;

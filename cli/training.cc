@@ -1,0 +1,10 @@
+#include "cli/commands.h"
+
+namespace kith::cli {
+
+void add_training(CLI::App& app) {
+  add_train(app);
+  add_data(app);
+}
+
+}  // namespace kith::cli

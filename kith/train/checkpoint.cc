@@ -1,0 +1,67 @@
+#include "kith/train/checkpoint.h"
+
+#include <charconv>
+#include <system_error>
+#include <vector>
+
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+#include "kith/train/store_report.h"
+
+namespace kith::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string write_own(DecentralizedDataParallel& model, const fs::path& folder,
+                      std::span<const std::byte> position) {
+  const engine::World& world = model.world();
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    throw Error(cat("cannot be created: ", error.message()), folder.string(),
+                "look at the rights of its parent");
+  const auto state = model.state();
+  std::vector<Block> blocks;
+  for (const auto& block : state)
+    blocks.push_back({block.name, block.bytes});
+  blocks.push_back({"position", position});
+  const FileDigest digest = write_worker_file(folder / worker_file_name(world.rank()),
+                                              {model.steps(), world.rank(), world.size()}, blocks);
+  return cat(digest.bytes, " ", digest.crc64);
+}
+
+FileDigest parse_digest(Rank rank, const std::string& text) {
+  const std::vector<std::string> parts = split(text, ' ');
+  FileDigest digest{worker_file_name(rank), 0, 0};
+  const auto number = [&](const std::string& part) {
+    std::uint64_t value = 0;
+    std::from_chars(part.data(), part.data() + part.size(), value);
+    return value;
+  };
+  digest.bytes = number(parts.at(0));
+  digest.crc64 = number(parts.at(1));
+  return digest;
+}
+
+}  // namespace
+
+fs::path save_checkpoint(DecentralizedDataParallel& model, const SaveOptions& options) {
+  const engine::World& world = model.world();
+  const fs::path folder = checkpoint_path(options.root, model.steps());
+  StoreReport reports(
+      world, cat("checkpoint/", model.options().engine.name, "/", model.steps(), "/", model.ticket()),
+      model.options().engine.patience);
+  reports.run([&] { return write_own(model, folder, options.position); },
+              [&](const std::vector<std::string>& digests) {
+                Manifest manifest{model.options().engine.name, model.steps(), {}};
+                for (Rank rank = 0; rank < world.size(); ++rank) {
+                  manifest.files.push_back(parse_digest(rank, digests[static_cast<std::size_t>(rank)]));
+                }
+                write_manifest(folder, manifest);
+                prune_checkpoints(options.root, options.keep);
+              });
+  return folder;
+}
+
+}  // namespace kith::train

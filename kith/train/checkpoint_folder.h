@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kith/train/checkpoint_file.h"
+
+namespace kith::train {
+
+// A checkpoint is a folder ROOT/ckpt-STEP with one file per worker and a manifest, which is written last and
+// names size and checksum of every file. It is valid or refused as a whole. Format:
+// docs/checkpoint-format.md.
+
+inline constexpr int kCheckpointVersion = 1;
+
+struct Manifest {
+  std::string model;              // engine::EngineOptions::name
+  std::int64_t step = 0;          // steps done
+  std::vector<FileDigest> files;  // by rank
+  int workers() const { return static_cast<int>(files.size()); }
+};
+
+std::filesystem::path checkpoint_path(const std::filesystem::path& root, std::int64_t step);
+std::string worker_file_name(int rank);
+
+// Temp + fsync + rename; the folder's entry is durable afterwards.
+void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
+
+// Only the manifest. InputError when it is missing or damaged.
+Manifest read_manifest(const std::filesystem::path& folder);
+
+// Reads every byte of every file. InputError says what is wrong, and names the newest older checkpoint beside
+// it that is valid (or that there is none).
+Manifest verify_checkpoint(const std::filesystem::path& folder);
+
+// The checkpoints under `root` that have a manifest, newest first; their contents may still be damaged.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& root);
+
+// The newest one that is valid as a whole.
+std::optional<std::filesystem::path> newest_valid_checkpoint(const std::filesystem::path& root);
+
+// The newest valid one older than `folder` under the same root: what a refusal offers.
+std::optional<std::filesystem::path> previous_valid_checkpoint(const std::filesystem::path& folder);
+
+// Removes all but the newest `keep` checkpoints with a manifest, and older folders without one. keep 0: keeps
+// all.
+void prune_checkpoints(const std::filesystem::path& root, int keep);
+
+}  // namespace kith::train

@@ -1,0 +1,147 @@
+#include "kith/train/config/job.h"
+
+#include <memory>
+
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+#include "kith/graph/schedule.h"
+
+namespace kith::train {
+namespace {
+
+bool mixes(const Job& job) {
+  return job.algorithm.name != "allreduce" && job.algorithm.name != "none";
+}
+
+void check_world(const Job& job, const Origins& origins) {
+  if (job.world.nodes.empty()) return;
+  const graph::Shape shape = graph::Shape::parse(job.world.nodes, place_of(origins, "world.nodes"));
+  if (shape.workers() != job.world.workers) {
+    throw InputError(cat("'", job.world.nodes, "' are ", shape.workers(), " workers, world.workers is ",
+                         job.world.workers),
+                     place_of(origins, "world.nodes"), "make the two agree, or leave world.nodes empty");
+  }
+}
+
+void check_model(const Job& job, const Origins& origins) {
+  if (job.model.name == "gpt" && job.model.width % job.model.heads != 0) {
+    throw InputError(cat(job.model.heads, " heads do not divide a width of ", job.model.width),
+                     place_of(origins, "model.heads"), "choose a divisor of model.width");
+  }
+  const std::string wanted = job.model.name == "gpt" ? "text" : "mnist";
+  if (job.data.name != wanted) {
+    throw InputError(cat("'", job.data.name, "' is not what model.name = \"", job.model.name, "\" reads"),
+                     place_of(origins, "data.name"), cat("data.name = \"", wanted, "\""));
+  }
+  if (job.model.name != "gpt" && job.model.dropout > 0) {
+    throw InputError(cat("model '", job.model.name, "' has no dropout"), place_of(origins, "model.dropout"),
+                     "leave it at 0");
+  }
+  if (job.model.dropout > 0 && job.world.backend == "inproc" && job.world.workers > 1) {
+    throw InputError(
+        "dropout draws from the one random generator of the process, so threads would disturb each "
+        "other's numbers and no run could be repeated",
+        place_of(origins, "model.dropout"),
+        "train with processes (backend shm, no --threads), or set it to 0");
+  }
+}
+
+void check_length(const Job& job, const Origins& origins) {
+  if (job.train.epochs == 0 && job.schedule.name == "cosine" && job.schedule.warmup >= job.train.steps) {
+    throw InputError(cat("a warm-up of ", job.schedule.warmup, " steps fills the run of ", job.train.steps),
+                     place_of(origins, "schedule.warmup"), "make it shorter than train.steps");
+  }
+  if (job.schedule.name == "inverse-sqrt" && job.schedule.warmup == 0) {
+    throw InputError("inverse-sqrt falls from the end of the warm-up, and there is none",
+                     place_of(origins, "schedule.warmup"), "at least 1");
+  }
+}
+
+void check_topology(const Job& job, const Origins& origins) {
+  if ((job.topology.name == "file") == job.topology.file.empty()) {
+    throw InputError(
+        job.topology.file.empty() ? "topology 'file' needs a file" : "only topology 'file' reads a file",
+        place_of(origins, job.topology.file.empty() ? "topology.name" : "topology.file"),
+        "set topology.name = \"file\" and topology.file together");
+  }
+  if (!mixes(job)) return;
+  std::unique_ptr<graph::Schedule> schedule;
+  try {
+    schedule = graph::make_schedule(engine_options(job).schedule);
+  } catch (const InputError& error) {
+    throw InputError(error.what(), place_of(origins, "topology.name"));
+  }
+  const bool push = job.algorithm.name == "sgp";
+  if (push != schedule->directed()) {
+    throw InputError(cat("'", job.topology.name, "' is ", schedule->directed() ? "directed" : "undirected",
+                         ", and algorithm '", job.algorithm.name, "' needs ",
+                         push ? "a directed" : "an undirected", " topology"),
+                     place_of(origins, "topology.name"),
+                     push ? "exp-directed or random-directed" : "for example aer or exp");
+  }
+}
+
+void check_output(const Job& job, const Origins& origins) {
+  if (job.output.name.empty() || job.output.name.find('/') != std::string::npos) {
+    throw InputError(cat("'", job.output.name, "' is no name for a folder"), place_of(origins, "output.name"),
+                     "a name without '/'; output.folder says where");
+  }
+}
+
+void check_engine(const Job& job, const Origins& origins) {
+  try {
+    engine::validate(engine_options(job));
+  } catch (const InputError& error) {
+    throw InputError(error.what(), place_of(origins, "algorithm.name"));
+  }
+}
+
+}  // namespace
+
+std::string place_of(const Origins& origins, std::string_view key) {
+  const auto found = origins.find(key);
+  return found == origins.end() ? cat(key, " (default)") : cat(found->second, ": ", key);
+}
+
+void check_combinations(const Job& job, const Origins& origins) {
+  check_world(job, origins);
+  check_model(job, origins);
+  check_length(job, origins);
+  check_topology(job, origins);
+  check_output(job, origins);
+  check_engine(job, origins);
+}
+
+graph::Shape shape_of(const Job& job) {
+  return job.world.nodes.empty() ? graph::Shape::single_node(static_cast<int>(job.world.workers))
+                                 : graph::Shape::parse(job.world.nodes, "world.nodes");
+}
+
+engine::EngineOptions engine_options(const Job& job) {
+  engine::EngineOptions options;
+  options.algorithm = job.algorithm.name;
+  options.optimizer = {.name = job.optimizer.name,
+                       .momentum = job.optimizer.momentum,
+                       .dampening = job.optimizer.dampening,
+                       .nesterov = job.optimizer.nesterov,
+                       .beta1 = job.optimizer.beta1,
+                       .beta2 = job.optimizer.beta2,
+                       .eps = job.optimizer.eps,
+                       .window = static_cast<int>(job.optimizer.window)};
+  options.schedule = {.topology = job.topology.name,
+                      .shape = shape_of(job),
+                      .seed = static_cast<std::uint64_t>(job.topology.seed),
+                      .degree = static_cast<int>(job.topology.degree),
+                      .edge_probability = job.topology.edge_probability,
+                      .centres = static_cast<int>(job.topology.centres),
+                      .file = job.topology.file};
+  options.bucket_bytes = static_cast<std::size_t>(parse_bytes(job.wire.bucket, "wire.bucket"));
+  if (job.wire.type != "own") options.wire = parse_dtype(job.wire.type, "wire.type");
+  if (job.wire.layout == "alternating") options.layout = engine::Layout::alternating;
+  if (job.wire.layout == "staged") options.layout = engine::Layout::staged;
+  options.mix_every = static_cast<int>(job.algorithm.mix_every);
+  options.patience = from_seconds(job.algorithm.patience_seconds);
+  return options;
+}
+
+}  // namespace kith::train

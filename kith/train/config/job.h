@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "kith/engine/options.h"
+#include "kith/graph/shape.h"
+
+namespace kith::train {
+
+// Everything a training run is told. The values here are the defaults; schema.h documents every key and ties
+// it to its member. Torch-free.
+struct Job {
+  struct {
+    std::int64_t workers = 4;
+    std::string nodes;  // empty: one node
+    std::string backend = "shm";
+    std::int64_t compute_threads = 1;
+  } world;
+  struct {
+    std::string name = "gpt";
+    std::int64_t layers = 4;
+    std::int64_t heads = 4;
+    std::int64_t width = 256;
+    std::int64_t context = 64;
+    double dropout = 0;
+    std::string buffers = "averaged";
+  } model;
+  struct {
+    std::string name = "text";
+    std::string path;  // empty: the text shipped with kith; for mnist where `kith data mnist` puts it
+    double validation = 0.1;
+  } data;
+  struct {
+    std::int64_t steps = 240;
+    std::int64_t epochs = 0;  // 0: `steps` decides
+    std::int64_t batch = 4;
+    std::int64_t accumulate = 1;
+    double clip = 1;  // 0: off
+    std::string non_finite = "skip";
+    std::int64_t eval_every = 60;
+    std::int64_t eval_samples = 128;
+    std::int64_t seed = 1;
+  } train;
+  struct {
+    std::string name = "awc";
+    std::int64_t mix_every = 1;
+    double patience_seconds = 600;
+  } algorithm;
+  struct {
+    std::string name = "accum-adamw";
+    double weight_decay = 0.1;
+    double momentum = 0;
+    double dampening = 0;
+    bool nesterov = false;
+    double beta1 = 0.9;
+    double beta2 = 0.98;
+    double eps = 1e-8;
+    std::int64_t window = 4;
+  } optimizer;
+  struct {
+    std::string name = "cosine";
+    double lr = 2e-3;
+    std::int64_t warmup = 24;
+    double final_fraction = 0.1;
+    std::int64_t every = 100;
+    double factor = 0.1;
+  } schedule;
+  struct {
+    std::string name = "aer";
+    std::int64_t seed = 0;
+    std::int64_t degree = 1;
+    double edge_probability = 0;
+    std::int64_t centres = 1;
+    std::string file;
+  } topology;
+  struct {
+    std::string type = "own";
+    std::string bucket = "25MiB";
+    std::string layout = "automatic";
+  } wire;
+  struct {
+    std::int64_t every = 0;  // 0: only at the end and on a stop
+    std::int64_t keep = 2;
+  } checkpoint;
+  struct {
+    std::string name = "train";
+    std::string folder = "runs";
+    std::int64_t log_every = 10;
+    bool trace = false;
+  } output;
+};
+
+// Where each value came from: key -> "job.toml:12" or "--set". Keys that nobody set are absent.
+using Origins = std::map<std::string, std::string, std::less<>>;
+
+// "job.toml:12: optimizer.name", or "optimizer.name (default)" for a key that nobody set.
+std::string place_of(const Origins& origins, std::string_view key);
+
+// Checks what one key alone cannot tell: values that contradict each other. InputError names a key and its
+// place. Ranges and choices of single keys are the reader's business (read_job).
+void check_combinations(const Job& job, const Origins& origins);
+
+graph::Shape shape_of(const Job& job);
+engine::EngineOptions engine_options(const Job& job);
+
+}  // namespace kith::train

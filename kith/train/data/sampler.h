@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kith/base/ids.h"
+
+namespace kith::train {
+
+struct SamplerOptions {
+  std::uint64_t samples = 0;
+  int workers = 1;
+  Rank rank = 0;
+  std::uint64_t batch = 1;  // samples per worker and batch
+  std::uint64_t seed = 0;
+};
+
+// Deals the samples of a data set to the workers: in each epoch every worker gets the same number of batches,
+// no sample goes to two of them or comes twice, and the order is new. What does not fill a batch of all
+// workers is left out (other samples each epoch). A pure function of the options and the number of batches
+// drawn: nobody talks to anybody, and any position can be returned to. One thread.
+//
+// Taken together, batch b of all workers holds the same samples however many workers share it, in rank order.
+class Sampler {
+ public:
+  // InputError when the samples do not fill one batch of all workers.
+  explicit Sampler(const SamplerOptions& options);
+
+  // Sample numbers of the next batch; valid until the next call.
+  std::span<const std::uint64_t> next();
+
+  std::uint64_t batches_per_epoch() const { return batches_per_epoch_; }
+  std::uint64_t epoch() const { return drawn_ / batches_per_epoch_; }  // of the next batch
+  std::uint64_t drawn() const { return drawn_; }
+
+  // Where the sampler stands, to be kept in a checkpoint.
+  std::vector<std::byte> position() const;
+  // InputError when the position was taken under other options.
+  void seek(std::span<const std::byte> position);
+
+ private:
+  void shuffle(std::uint64_t epoch);
+
+  const SamplerOptions options_;
+  const std::uint64_t batches_per_epoch_;
+  std::uint64_t drawn_ = 0;  // batches
+  std::uint64_t shuffled_epoch_ = 0;
+  std::vector<std::uint64_t> order_;  // of shuffled_epoch_; empty before the first batch
+};
+
+}  // namespace kith::train

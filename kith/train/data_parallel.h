@@ -1,0 +1,214 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include "kith/engine/engine.h"
+
+namespace kith::train {
+
+// Which parameters form a group, and with what numbers. A parameter belongs to the first group that takes it,
+// and to the group "default" when none does.
+struct GroupOptions {
+  std::string name;
+  std::function<bool(const std::string& name, const torch::Tensor& parameter)> takes;
+  std::optional<double> lr;  // default: Options::lr
+  std::optional<double> weight_decay;
+};
+
+// Takes exactly these names.
+GroupOptions named_group(std::string group, std::vector<std::string> parameters);
+
+// A live group: lr and weight_decay are read at every step, so a scheduler is an assignment.
+struct ParameterGroup {
+  std::string name;
+  std::vector<std::string> parameters;
+  double lr = 0;
+  double weight_decay = 0;
+};
+
+// Floating-point buffers (BatchNorm's running statistics) are never mixed in training.
+//   local     they stay each worker's own, also under average() and in exports
+//   averaged  under average() and in exports they are the workers' mean
+enum class BufferPolicy : std::uint8_t { local, averaged };
+
+// What a step does with gradients that hold inf or NaN.
+//   use   what plain arithmetic does
+//   skip  the worker mixes with its neighbours but does not move; moments and step counts stay. Costs one
+//   pass over the gradients
+enum class NonFinite : std::uint8_t { use, skip };
+
+// What a step does when a neighbour is gone.
+//   fail      throws Error naming it, after the step is complete: the model is whole and may be exported or
+//   dropped carry_on  its weight went to oneself; StepReport::lost names it. The mean is no longer preserved
+enum class OnLost : std::uint8_t { fail, carry_on };
+
+struct Options {
+  // topology, algorithm, optimizer, buckets, wire, trigger, patience. A schedule whose shape is left at its
+  // default of one worker gets the shape of one node with all workers.
+  engine::EngineOptions engine;
+  double lr = 1e-3;
+  double weight_decay = 0;
+  std::vector<GroupOptions> groups;
+  BufferPolicy buffers = BufferPolicy::local;
+  NonFinite non_finite = NonFinite::use;
+  OnLost on_lost = OnLost::fail;
+  // A checkpoint folder (kith/train/checkpoint.h) to go on from; empty: a fresh start.
+  std::filesystem::path resume_from;
+};
+
+struct StepOptions {
+  double gradient_scale = 1;  // multiplies every gradient before clipping: 1/loss scale, 1/micro-batches
+};
+
+struct StepReport : engine::StepReport {
+  std::optional<double>
+      gradient_norm;     // global, scaled, before clipping; where clipping or NonFinite::skip asked for it
+  bool skipped = false;  // gradients were inf or NaN: mixed, but not moved
+};
+
+// What a checkpoint held besides the model.
+struct Resumed {
+  std::int64_t step = 0;            // steps done
+  std::vector<std::byte> position;  // of the data, as the loop gave it to save_checkpoint
+};
+
+// Trains any module on many workers without a global barrier, or with all-reduce: the same loop for every
+// algorithm.
+//
+//   DecentralizedDataParallel model(module, world, options);
+//   loop: model.zero_grad(); loss = f(net->forward(x), y); loss.backward(); model.step();
+//
+// Every worker wraps a module of the same structure, in the same order where there are several
+// (options.engine.name tells them apart). One thread calls a wrapper, the one that runs backward. The world
+// outlives it, the module may outlive it.
+//
+// While wrapped, the parameters belong to the wrapper: between steps they may be changed only under edit(), a
+// step throws InputError naming a parameter that was changed or moved otherwise. In the alternating layout a
+// step moves the parameters to other memory: a graph retained over a step throws when used, and tensors got
+// by detach() or data() before a step are stale after it (ask the module again). When the wrapper is
+// destroyed the parameters lie in plain torch memory.
+//
+// All parameters of floating-point type take part: a frozen one (requires_grad false) or one without gradient
+// is only mixed, and may be unfrozen or used at any time. Other parameters stay local.
+class DecentralizedDataParallel {
+ public:
+  // Collective: opens the windows with all workers, then makes everybody's model rank 0's (or the
+  // checkpoint's). InputError names the parameter that is not dense, not on the CPU, or overlaps another; and
+  // a bad option.
+  DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
+                            Options options);
+  ~DecentralizedDataParallel();
+  DecentralizedDataParallel(const DecentralizedDataParallel&) = delete;
+  DecentralizedDataParallel& operator=(const DecentralizedDataParallel&) = delete;
+
+  const std::shared_ptr<torch::nn::Module>& module() const;
+  const Options& options() const;
+  const engine::World& world() const;
+
+  void train(bool on = true);
+  void eval() { train(false); }
+
+  // set_to_none false keeps the memory and leaves zeros: unused parameters then have a gradient (of zero).
+  void zero_grad(bool set_to_none = true);
+
+  // One step with the gradients that lie in the parameters. Bounded. Error names a lost worker (see OnLost);
+  // a late one is in the report.
+  StepReport step(const StepOptions& options = {});
+  std::int64_t steps() const;  // done so far
+
+  // The next step scales the gradients so that their norm over the whole model is at most max_norm (max /
+  // (norm + 1e-6), as torch does). With all-reduce it is the norm of the averaged gradient. REQUIRES:
+  // max_norm > 0.
+  void clip_grad_norm(double max_norm);
+
+  std::vector<ParameterGroup>& parameter_groups();
+  void set_lr(double lr);  // in every group
+
+  // Gradient accumulation: backward passes under the guard only add up. The last one before step() runs
+  // outside it.
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(DecentralizedDataParallel& model);
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    DecentralizedDataParallel& model_;
+  };
+  NoSync no_sync() { return NoSync(*this); }
+
+  // Collective, after the same step on every worker: until the guard ends, the module holds the exact mean of
+  // all workers' models (and of their buffers where the policy says so). Then everything is as before. No
+  // step under the guard.
+  class [[nodiscard]] Average {
+   public:
+    explicit Average(DecentralizedDataParallel& model);
+    ~Average();
+    Average(const Average&) = delete;
+    Average& operator=(const Average&) = delete;
+
+   private:
+    DecentralizedDataParallel& model_;
+  };
+  Average average() { return Average(*this); }
+
+  // Collective, after the same step on every worker: under the guard the parameters may be written in place.
+  // Returns when all workers are between steps, and lets them go on when all guards have ended.
+  class [[nodiscard]] Edit {
+   public:
+    explicit Edit(DecentralizedDataParallel& model);
+    ~Edit() noexcept(false);
+    Edit(const Edit&) = delete;
+    Edit& operator=(const Edit&) = delete;
+
+   private:
+    DecentralizedDataParallel& model_;
+    int exceptions_;
+  };
+  Edit edit() { return Edit(*this); }
+
+  // Collective, after the same step on every worker.
+  double consensus_distance();
+  std::vector<double> gather(double value);  // everybody's, in rank order
+  void barrier();                            // Error names a worker that did not come
+
+  // What the checkpoint held, when options.resume_from named one.
+  const std::optional<Resumed>& resumed() const;
+
+  // The engine below, for its memory use, buckets and layout.
+  const engine::Engine& engine() const;
+
+  // This worker's whole state as named blocks of bytes (see docs/checkpoint-format.md); valid until the next
+  // step.
+  struct StateBlock {
+    std::string name;
+    std::vector<std::byte> owned;  // holds the bytes where the wrapper made them
+    std::span<const std::byte> bytes;
+  };
+  std::vector<StateBlock> state();
+  // 0, 1, 2, ...: names for what the workers of this model agree on through the Store; the same on workers
+  // that make the same calls.
+  std::uint64_t ticket();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kith::train
+
+namespace kith {
+using train::DecentralizedDataParallel;
+}  // namespace kith

@@ -1,0 +1,202 @@
+#include "kith/train/data_parallel_impl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+
+namespace kith::train {
+namespace {
+
+Options with_shape_of(Options options, const engine::World& world) {
+  graph::Shape& shape = options.engine.schedule.shape;
+  if (shape.workers() == 1) shape = graph::Shape::single_node(world.size());
+  return options;
+}
+
+}  // namespace
+
+DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
+                                      Options options)
+    : module_(std::move(module)), world_(world), options_(with_shape_of(std::move(options), world)) {
+  table_ = std::make_unique<ParameterTable>(*module_);
+  make_groups();
+  build_engine();
+  const bool fresh = options_.resume_from.empty();
+  const bool shares_buffers = fresh && options_.engine.same_start && world_.size() > 1;
+  if (shares_buffers || options_.buffers == BufferPolicy::averaged) {
+    buffer_mean_ = std::make_unique<BufferMean>(*module_, world_, options_.engine);
+  }
+  if (fresh) {
+    engine_->start();
+    if (shares_buffers) buffer_mean_->share_start();
+  } else {
+    resume_from(options_.resume_from);
+  }
+  if (options_.buffers == BufferPolicy::local) buffer_mean_.reset();
+  find_places();
+  point_at_engine();
+  hook_gradients();
+}
+
+DecentralizedDataParallel::Impl::~Impl() {
+  hooks_.clear();
+  release_to_torch();
+}
+
+void DecentralizedDataParallel::Impl::make_groups() {
+  for (const GroupOptions& group : options_.groups) {
+    groups_.push_back(
+        {group.name, {}, group.lr.value_or(options_.lr), group.weight_decay.value_or(options_.weight_decay)});
+  }
+  groups_.push_back({"default", {}, options_.lr, options_.weight_decay});
+  for (std::size_t i = 0; i < table_->size(); ++i) {
+    std::size_t g = 0;
+    while (g < options_.groups.size() && !options_.groups[g].takes(table_->name(i), table_->tensor(i)))
+      ++g;
+    group_of_.push_back(g);
+    groups_[g].parameters.push_back(table_->name(i));
+  }
+}
+
+void DecentralizedDataParallel::Impl::build_engine() {
+  engine::EngineOptions engine_options = options_.engine;
+  if (edits_ > 0) engine_options.name += cat("#", edits_);  // windows of one transport have different names
+  engine_ = std::make_unique<engine::Engine>(world_, engine_options, table_->segments());
+  gradients_.assign(table_->size(), {});
+  arrived_.assign(table_->size(), false);
+}
+
+void DecentralizedDataParallel::Impl::find_places() {
+  places_.assign(table_->size(), {});
+  in_window_.assign(table_->size(), false);
+  for (std::size_t i = 0; i < table_->size(); ++i) {
+    in_window_[i] = engine_->data(i) != table_->tensor(i).data_ptr();
+    if (!in_window_[i]) {
+      places_[i].push_back(table_->present_memory(i));
+      continue;
+    }
+    for (void* place : engine_->places(i))
+      places_[i].push_back(table_->wrap(i, place));
+  }
+}
+
+void DecentralizedDataParallel::Impl::point_at_engine() {
+  for (std::size_t i = 0; i < table_->size(); ++i) {
+    const void* const now = engine_->data(i);
+    if (table_->tensor(i).data_ptr() == now) {
+      table_->note_written(i);
+      continue;
+    }
+    for (const torch::Tensor& flat : places_[i]) {
+      if (flat.data_ptr() == now) table_->point(i, flat);
+    }
+  }
+  table_->settle();
+}
+
+// The module outlives the engine's windows: whatever lies there moves to memory of torch's own.
+void DecentralizedDataParallel::Impl::release_to_torch() {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (!in_window_[i]) continue;
+    const torch::Tensor flat = table_->own_memory(i);
+    std::memcpy(flat.data_ptr(), engine_->data(i), flat.nbytes());
+    table_->point(i, flat);
+  }
+  table_->settle();
+  places_.clear();
+}
+
+void DecentralizedDataParallel::Impl::require_free(const char* what) const {
+  if (averaging_)
+    throw InputError(cat(what, " under the guard average()"), cat(world_.self()), "let the guard end first");
+  if (editing_) {
+    throw InputError(cat(what, " under the guard edit()"), cat(world_.self()),
+                     "let the guard end first; one that an exception ended leaves the wrapper of no use");
+  }
+}
+
+engine::SegmentInput DecentralizedDataParallel::Impl::input(std::size_t i) {
+  if (!arrived_[i]) gradients_[i] = table_->gradient(i);
+  const ParameterGroup& group = groups_[group_of_[i]];
+  engine::SegmentInput input;
+  input.lr = group.lr;
+  input.decay = group.weight_decay;
+  if (!gradients_[i].defined()) return input;
+  input.gradient = gradients_[i].data_ptr();
+  switch (gradients_[i].scalar_type()) {
+    case torch::kFloat64:
+      input.gradient_type = DType::f64;
+      break;
+    case torch::kBFloat16:
+      input.gradient_type = DType::bf16;
+      break;
+    case torch::kFloat16:
+      input.gradient_type = DType::f16;
+      break;
+    default:
+      input.gradient_type = DType::f32;
+  }
+  return input;
+}
+
+void DecentralizedDataParallel::Impl::hook_gradients() {
+  if (options_.engine.algorithm != "allreduce") return;
+  hooks_.resize(table_->size());
+  for (std::size_t i = 0; i < table_->size(); ++i) {
+    // Several tensors over one memory: their gradients are summed at the step.
+    if (hooks_[i] || table_->aliased(i) || !table_->tensor(i).requires_grad()) continue;
+    hooks_[i] = std::make_unique<compat::GradientHook>(table_->tensor(i), [this, i] { gradient_arrived(i); });
+  }
+}
+
+void DecentralizedDataParallel::Impl::gradient_arrived(std::size_t i) {
+  if (no_sync_depth_ > 0) return;
+  if (arrived_[i]) {
+    throw InputError(
+        "has a second gradient in one step", cat("parameter ", table_->name(i)),
+        "step() follows every backward(); put all but the last backward of a step under no_sync()");
+  }
+  const engine::SegmentInput ready = input(i);
+  arrived_[i] = true;
+  engine_->gradient_ready(i, ready);
+}
+
+StepReport DecentralizedDataParallel::Impl::step(const StepOptions& step_options) {
+  require_free("step()");
+  if (no_sync_depth_ > 0) {
+    throw InputError("step() under the guard no_sync()", cat(world_.self()),
+                     "the last backward of a step runs outside it");
+  }
+  table_->require_untouched();
+  std::vector<engine::SegmentInput> inputs;
+  for (std::size_t i = 0; i < table_->size(); ++i)
+    inputs.push_back(input(i));
+
+  StepReport report;
+  engine::StepOptions engine_step{step_options.gradient_scale, false};
+  if (max_norm_ || options_.non_finite == NonFinite::skip) {
+    const double norm = std::abs(step_options.gradient_scale) * engine_->gradient_norm(inputs);
+    report.gradient_norm = norm;
+    report.skipped = options_.non_finite == NonFinite::skip && !std::isfinite(norm);
+    engine_step.skip = report.skipped;
+    if (max_norm_ && !report.skipped) engine_step.gradient_scale *= std::min(1.0, *max_norm_ / (norm + 1e-6));
+  }
+  max_norm_.reset();
+  static_cast<engine::StepReport&>(report) = engine_->step(inputs, engine_step);
+
+  arrived_.assign(table_->size(), false);
+  gradients_.assign(table_->size(), {});
+  point_at_engine();
+  hook_gradients();
+  if (!report.lost.empty() && options_.on_lost == OnLost::fail) {
+    throw Error(cat(report.lost.front(), " is gone"), cat(world_.self(), ", step ", report.step),
+                "look at that worker's log; go on from the last checkpoint");
+  }
+  return report;
+}
+
+}  // namespace kith::train

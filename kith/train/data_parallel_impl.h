@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kith/train/buffer_mean.h"
+#include "kith/train/checkpoint_file.h"
+#include "kith/train/compat.h"
+#include "kith/train/data_parallel.h"
+#include "kith/train/parameter_table.h"
+
+namespace kith::train {
+
+// Three sources: data_parallel_impl.cc builds and steps, data_parallel_guards.cc averages and edits,
+// data_parallel_state.cc saves and resumes.
+class DecentralizedDataParallel::Impl {
+ public:
+  Impl(std::shared_ptr<torch::nn::Module> module, const engine::World& world, Options options);
+  ~Impl();
+
+  StepReport step(const StepOptions& step_options);
+  void begin_average();
+  void end_average();
+  void begin_edit();
+  void end_edit();
+  void barrier(const char* what);
+  std::vector<StateBlock> state();
+  void require_free(const char* what) const;
+
+  const std::shared_ptr<torch::nn::Module> module_;
+  const engine::World world_;
+  const Options options_;
+  std::vector<ParameterGroup> groups_;
+  std::optional<double> max_norm_;  // for the next step
+  std::optional<Resumed> resumed_;
+  int no_sync_depth_ = 0;
+  bool averaging_ = false;
+  bool editing_ = false;
+  std::uint64_t tickets_ = 0;
+  std::unique_ptr<ParameterTable> table_;
+  std::unique_ptr<engine::Engine> engine_;
+
+ private:
+  void build_engine();
+  void make_groups();
+  void resume_from(const std::filesystem::path& folder);
+  std::vector<engine::StateSpan> engine_state();
+  // REQUIRES: a span of engine_state().
+  static bool is_model(const engine::StateSpan& span) {
+    return span.name.find("/model") != std::string::npos;
+  }
+  WorkerFile read_own_file(const std::filesystem::path& folder);
+  void take_state(const WorkerFile& file);
+  void find_places();
+  void point_at_engine();
+  void release_to_torch();
+  void hook_gradients();
+  void gradient_arrived(std::size_t i);
+  engine::SegmentInput input(std::size_t i);
+
+  std::vector<std::size_t> group_of_;               // entry -> group
+  std::vector<std::vector<torch::Tensor>> places_;  // entry -> flat tensors over the places it can lie in
+  std::vector<bool> in_window_;                     // entry -> its places are the engine's memory
+  std::vector<torch::Tensor> gradients_;     // of the step under way; the engine reads them in the background
+  std::vector<bool> arrived_;                // all-reduce: handed over during backward
+  std::unique_ptr<BufferMean> buffer_mean_;  // null when the buffers stay local
+  std::vector<std::unique_ptr<compat::GradientHook>> hooks_;  // all-reduce: per entry, null while frozen
+  int edits_ = 0;
+};
+
+}  // namespace kith::train

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <functional>
+
+#include "kith/engine/world.h"
+
+namespace kith::train {
+
+// Runs `body` once per worker, each on a thread of this process, and returns when all have ended. An
+// exception of a body is rethrown here, that of the lowest rank; a body that leaves early is lost to the
+// others, who notice at once.
+void run_threads(int workers, const std::function<void(const engine::World& world)>& body);
+
+}  // namespace kith::train

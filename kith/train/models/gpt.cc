@@ -1,0 +1,127 @@
+#include "kith/train/models/gpt.h"
+
+#include <cmath>
+
+#include <torch/torch.h>
+
+namespace kith::train {
+namespace {
+
+namespace nn = torch::nn;
+namespace F = torch::nn::functional;
+
+constexpr std::int64_t kBytes = 256;
+constexpr double kInitialDeviation = 0.02;
+
+class Attention final : public nn::Module {
+ public:
+  explicit Attention(const GptOptions& options)
+      : heads_(options.heads),
+        dropout_(options.dropout),
+        query_key_value_(register_module("query_key_value", nn::Linear(options.width, 3 * options.width))),
+        out_(register_module("out", nn::Linear(options.width, options.width))) {}
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    const auto batch = x.size(0), length = x.size(1), width = x.size(2);
+    const auto split = [&](const torch::Tensor& t) {
+      return t.view({batch, length, heads_, width / heads_}).transpose(1, 2);
+    };
+    const auto parts = query_key_value_(x).chunk(3, /*dim=*/2);
+    const double scale = 1 / std::sqrt(static_cast<double>(width / heads_));
+    torch::Tensor weights = torch::matmul(split(parts[0]), split(parts[1]).transpose(2, 3)).mul(scale);
+    const torch::Tensor future =
+        torch::ones({length, length}, x.options().dtype(torch::kBool)).triu(/*diagonal=*/1);
+    weights = weights.masked_fill(future, -INFINITY).softmax(/*dim=*/-1);
+    weights = torch::dropout(weights, dropout_, is_training());
+    return out_(torch::matmul(weights, split(parts[2])).transpose(1, 2).reshape({batch, length, width}));
+  }
+
+  nn::Linear& out() { return out_; }
+
+ private:
+  const std::int64_t heads_;
+  const double dropout_;
+  nn::Linear query_key_value_;
+  nn::Linear out_;
+};
+
+class Block final : public nn::Module {
+ public:
+  explicit Block(const GptOptions& options)
+      : dropout_(options.dropout),
+        attention_norm_(
+            register_module("attention_norm", nn::LayerNorm(nn::LayerNormOptions({options.width})))),
+        attention_(register_module("attention", std::make_shared<Attention>(options))),
+        mlp_norm_(register_module("mlp_norm", nn::LayerNorm(nn::LayerNormOptions({options.width})))),
+        widen_(register_module("widen", nn::Linear(options.width, 4 * options.width))),
+        narrow_(register_module("narrow", nn::Linear(4 * options.width, options.width))) {}
+
+  torch::Tensor forward(torch::Tensor x) {
+    x = x + torch::dropout(attention_->forward(attention_norm_(x)), dropout_, is_training());
+    return x + torch::dropout(narrow_(torch::gelu(widen_(mlp_norm_(x)))), dropout_, is_training());
+  }
+
+  // The layers that write into the residual stream.
+  std::vector<nn::Linear> writers() { return {attention_->out(), narrow_}; }
+
+ private:
+  const double dropout_;
+  nn::LayerNorm attention_norm_;
+  std::shared_ptr<Attention> attention_;
+  nn::LayerNorm mlp_norm_;
+  nn::Linear widen_;
+  nn::Linear narrow_;
+};
+
+class Gpt final : public Model {
+ public:
+  explicit Gpt(const GptOptions& options)
+      : Model("gpt"),
+        dropout_(options.dropout),
+        table_(register_module("table", nn::Embedding(kBytes, options.width))),
+        positions_(register_module("positions", nn::Embedding(options.context, options.width))),
+        norm_(register_module("norm", nn::LayerNorm(nn::LayerNormOptions({options.width})))) {
+    for (std::int64_t i = 0; i < options.layers; ++i) {
+      blocks_.push_back(std::make_shared<Block>(options));
+      register_module("block" + std::to_string(i), blocks_.back());
+    }
+    draw();
+  }
+
+  torch::Tensor forward(const torch::Tensor& bytes) override {
+    torch::Tensor x = table_(bytes) + positions_->weight.slice(0, 0, bytes.size(1));
+    x = torch::dropout(x, dropout_, is_training());
+    for (const auto& block : blocks_)
+      x = block->forward(x);
+    return F::linear(norm_(x), table_->weight).view({-1, kBytes});
+  }
+
+ private:
+  void draw() {
+    const torch::NoGradGuard no_grad;
+    for (const auto& parameter : named_parameters()) {
+      if (parameter.value().dim() >= 2) parameter.value().normal_(0, kInitialDeviation);
+      if (parameter.key().ends_with("bias")) parameter.value().zero_();
+    }
+    // Keeps the residual stream's size independent of the depth (GPT-2).
+    const double shrink = 1 / std::sqrt(2.0 * static_cast<double>(blocks_.size()));
+    for (const auto& block : blocks_) {
+      for (nn::Linear& writer : block->writers())
+        writer->weight.mul_(shrink);
+    }
+  }
+
+  const double dropout_;
+  nn::Embedding table_;
+  nn::Embedding positions_;
+  nn::LayerNorm norm_;
+  std::vector<std::shared_ptr<Block>> blocks_;
+};
+
+}  // namespace
+
+std::shared_ptr<Model> make_gpt(const GptOptions& options) {
+  return std::make_shared<Gpt>(options);
+}
+
+}  // namespace kith::train

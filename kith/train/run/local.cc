@@ -1,0 +1,89 @@
+#include "kith/train/run/local.h"
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kith/base/clock.h"
+#include "kith/base/log.h"
+#include "kith/base/text.h"
+#include "kith/comm/file_store.h"
+#include "kith/comm/registry.h"
+#include "kith/telemetry/file_sink.h"
+#include "kith/train/data/dataset.h"
+#include "kith/train/local_world.h"
+
+namespace kith::train {
+namespace {
+
+// `world` lacks what the job decides: log and trace.
+Summary train_worker(const TrainerOptions& options, const Dataset& dataset, engine::World world,
+                     const std::atomic<bool>& interrupted) {
+  const int worker = world.self().value;
+  StderrLog log(cat("worker ", worker), LogLevel::warning);
+  world.log = &log;
+  std::unique_ptr<telemetry::Sink> trace;
+  if (options.job.output.trace) {
+    std::filesystem::create_directories(options.folder.trace(worker).parent_path());
+    trace = telemetry::make_chrome_trace_sink({.path = options.folder.trace(worker).string(), .log = &log});
+    world.trace = trace.get();
+  }
+  return train(options, dataset, world, interrupted);
+}
+
+}  // namespace
+
+std::int64_t check_data(const Job& job, const DataFolders& data) {
+  return total_steps(job, *open_dataset(job, data));
+}
+
+Summary train_in_process(const TrainerOptions& options, const DataFolders& data, int worker,
+                         const std::filesystem::path& store_folder, const std::atomic<bool>& interrupted) {
+  const auto dataset = open_dataset(options.job, data);
+  const SteadyClock clock;
+  StderrLog log(cat("worker ", worker), LogLevel::warning);
+  comm::FileStore store(store_folder);
+  const Members members = Members::first(static_cast<int>(options.job.world.workers));
+  comm::TransportOptions place;
+  place.self = WorkerId{worker};
+  place.workers = members.workers;
+  place.store = &store;
+  place.log = &log;
+  const auto transport = comm::make_transport(options.job.world.backend, place);
+  const engine::World world{.transport = transport.get(),
+                            .store = &store,
+                            .members = members,
+                            .clock = &clock,
+                            .log = &log,
+                            .trace = nullptr};
+  return train_worker(options, *dataset, world, interrupted);
+}
+
+Summary train_in_threads(const TrainerOptions& options, const DataFolders& data,
+                         const std::atomic<bool>& interrupted) {
+  const auto dataset = open_dataset(options.job, data);
+  Summary summary;
+  std::mutex mutex;  // guards first_failure
+  std::exception_ptr first_failure;
+  run_threads(static_cast<int>(options.job.world.workers), [&](const engine::World& world) {
+    try {
+      const Summary own = train_worker(options, *dataset, world, interrupted);
+      if (world.rank() == 0) summary = own;
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first_failure) first_failure = std::current_exception();
+    }
+  });
+  if (first_failure) std::rethrow_exception(first_failure);
+  return summary;
+}
+
+void merge_run_traces(const Job& job, const RunFolder& folder) {
+  std::vector<std::string> traces;
+  for (int worker = 0; worker < job.world.workers; ++worker)
+    traces.push_back(folder.trace(worker).string());
+  telemetry::merge_traces(traces, folder.trace().string());
+}
+
+}  // namespace kith::train

@@ -1,0 +1,279 @@
+#include "kith/train/run/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "kith/base/error.h"
+#include "kith/base/rng.h"
+#include "kith/base/text.h"
+#include "kith/telemetry/span.h"
+#include "kith/train/checkpoint.h"
+#include "kith/train/data/dataset.h"
+#include "kith/train/data/sampler.h"
+#include "kith/train/data_parallel.h"
+#include "kith/train/export.h"
+#include "kith/train/lr_schedule.h"
+#include "kith/train/models/model.h"
+#include "kith/train/run/evaluate.h"
+#include "kith/train/run/progress.h"
+#include "kith/train/stop_request.h"
+
+namespace kith::train {
+namespace {
+
+SamplerOptions sampler_options(const Job& job, const Dataset& dataset, Rank rank) {
+  return {.samples = dataset.train_samples(),
+          .workers = static_cast<int>(job.world.workers),
+          .rank = rank,
+          .batch = static_cast<std::uint64_t>(job.train.batch),
+          .seed = static_cast<std::uint64_t>(job.train.seed)};
+}
+
+LrOptions lr_options(const Job& job, std::int64_t steps) {
+  return {.name = job.schedule.name,
+          .lr = job.schedule.lr,
+          .warmup_steps = job.schedule.warmup,
+          .total_steps = steps,
+          .final_fraction = job.schedule.final_fraction,
+          .every = job.schedule.every,
+          .factor = job.schedule.factor};
+}
+
+Options wrapper_options(const TrainerOptions& options) {
+  const Job& job = options.job;
+  Options wrapper;
+  wrapper.engine = engine_options(job);
+  wrapper.lr = job.schedule.lr;
+  wrapper.weight_decay = job.optimizer.weight_decay;
+  // Biases and norms are not decayed, as everywhere.
+  wrapper.groups = {{.name = "no-decay",
+                     .takes = [](const std::string&, const torch::Tensor& p) { return p.dim() < 2; },
+                     .lr = {},
+                     .weight_decay = 0.0}};
+  wrapper.buffers = job.model.buffers == "averaged" ? BufferPolicy::averaged : BufferPolicy::local;
+  wrapper.non_finite = job.train.non_finite == "skip" ? NonFinite::skip : NonFinite::use;
+  wrapper.resume_from = options.resume_from;
+  return wrapper;
+}
+
+class Trainer {
+ public:
+  Trainer(const TrainerOptions& options, const Dataset& dataset, const engine::World& world)
+      : options_(options),
+        job_(options.job),
+        dataset_(dataset),
+        world_(world),
+        steps_(total_steps(options.job, dataset)),
+        lr_(lr_options(options.job, steps_)),
+        model_(make_model(options.job)),
+        wrapped_(model_, world, wrapper_options(options)),
+        sampler_(sampler_options(options.job, dataset, world.rank())),
+        requests_(world, wrapped_.options().engine),
+        metrics_(options.folder.metrics(world.self().value), wrapped_.steps()) {
+    if (const auto& resumed = wrapped_.resumed()) {
+      sampler_.seek(resumed->position);
+    } else {
+      // Dropout draws other numbers on every worker. A resumed run has its generator's state from the
+      // checkpoint.
+      if (job_.model.dropout > 0) torch::manual_seed(hash_words(job_.train.seed, world.rank()));
+    }
+    if (world_.rank() == 0) start_progress();
+  }
+
+  Summary run(const std::atomic<bool>& interrupted) {
+    Ending ending = Ending::finished;
+    while (true) {
+      if (interrupted) requests_.ask(Request::stop, wrapped_.steps());
+      if (const auto request = requests_.due(wrapped_.steps())) {
+        save();
+        if (*request == Request::stop) {
+          ending = Ending::interrupted;
+          break;
+        }
+      }
+      if (wrapped_.steps() >= steps_) break;
+      iterate();
+      after_step();
+    }
+    if (ending == Ending::finished) finish();
+    return summarize(ending);
+  }
+
+ private:
+  void start_progress() {
+    ProgressOptions progress;
+    progress.terminal = options_.terminal;
+    progress.first_step = wrapped_.steps();
+    progress.steps = steps_;
+    progress.line_every = job_.output.log_every;
+    progress.units_per_step = units_per_step();
+    progress.unit = dataset_.unit();
+    progress_ = std::make_unique<Progress>(progress, *world_.clock);
+    const bool mixes = job_.algorithm.name != "allreduce" && job_.algorithm.name != "none";
+    progress_->note(cat(job_.model.name, " with ", parameter_count(*model_), " parameters, ",
+                        job_.world.workers, " workers, ", job_.algorithm.name,
+                        mixes ? cat(" on ", job_.topology.name) : "", ", ", job_.optimizer.name, ", ", steps_,
+                        " steps",
+                        wrapped_.steps() > 0 ? cat(", going on from step ", wrapped_.steps()) : ""));
+  }
+
+  std::int64_t units_per_step() const {
+    return job_.train.batch * job_.train.accumulate * job_.world.workers * dataset_.units_per_sample();
+  }
+
+  telemetry::Span span(std::string_view name) const {
+    return {world_.trace, *world_.clock, {.name = name, .category = "train", .worker = world_.self()}};
+  }
+
+  // Forward and backward; the gradients add up in the parameters. Returns the loss.
+  double accumulate_gradient() {
+    const std::uint64_t epoch = sampler_.epoch();
+    const Batch batch = dataset_.train(sampler_.next(), epoch);
+    torch::Tensor loss;
+    {
+      const auto forward = span("forward");
+      loss = torch::nn::functional::cross_entropy(model_->forward(batch.input), batch.target);
+    }
+    const auto backward = span("backward");
+    loss.backward();
+    return loss.item<double>();
+  }
+
+  void iterate() {
+    const Clock::Time start = world_.clock->now();
+    const auto iteration = span("iteration");
+    StepMetrics metrics;
+    metrics.epoch = sampler_.epoch();
+    metrics.lr = lr_at(lr_, wrapped_.steps());
+    wrapped_.set_lr(metrics.lr);
+    wrapped_.zero_grad();
+    double loss = 0;
+    for (std::int64_t i = 1; i < job_.train.accumulate; ++i) {
+      const auto guard = wrapped_.no_sync();
+      loss += accumulate_gradient();
+    }
+    loss += accumulate_gradient();
+
+    const double scale = 1 / static_cast<double>(job_.train.accumulate);
+    metrics.loss = loss * scale;
+    if (job_.train.clip > 0) wrapped_.clip_grad_norm(job_.train.clip);
+    {
+      const auto step = span("step");
+      record(wrapped_.step({.gradient_scale = scale}), metrics);
+    }
+    metrics.seconds = seconds(world_.clock->now() - start);
+    metrics_.write(metrics);
+    if (progress_) progress_->step(metrics);
+  }
+
+  static void record(const StepReport& report, StepMetrics& metrics) {
+    metrics.step = report.step + 1;
+    metrics.gradient_norm = report.gradient_norm;
+    metrics.skipped = report.skipped;
+    metrics.waited_seconds = seconds(report.waited);
+    metrics.bytes_read = report.bytes_read;
+    metrics.bytes_published = report.bytes_published;
+  }
+
+  void after_step() {
+    const std::int64_t done = wrapped_.steps();
+    if (done >= steps_) return;
+    if (job_.train.eval_every > 0 && done % job_.train.eval_every == 0) evaluate_now();
+    if (job_.checkpoint.every > 0 && done % job_.checkpoint.every == 0) save();
+  }
+
+  void evaluate_now() {
+    const auto evaluation = span("evaluation");
+    last_ = evaluate(wrapped_, *model_, dataset_, job_);
+    metrics_.write(*last_);
+    if (progress_) progress_->evaluation(*last_);
+  }
+
+  void save() {
+    const auto saving = span("checkpoint");
+    const std::vector<std::byte> position = sampler_.position();
+    const auto folder = save_checkpoint(wrapped_, {.root = options_.folder.checkpoints(),
+                                                   .keep = static_cast<int>(job_.checkpoint.keep),
+                                                   .position = position});
+    if (progress_) progress_->note(cat("step ", wrapped_.steps(), "  saved ", folder.string()));
+  }
+
+  void finish() {
+    evaluate_now();
+    save();
+    export_model(wrapped_, options_.folder.model());
+  }
+
+  double mean(double value) {
+    const std::vector<double> all = wrapped_.gather(value);
+    return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+  }
+
+  Summary summarize(Ending ending) {
+    const MetricTotals& totals = metrics_.totals();
+    const double seconds_all = mean(totals.seconds);
+    const double waited = mean(totals.waited_seconds);
+    const double bytes = mean(totals.bytes_read) * world_.size();
+    Summary summary{
+        .ending = ending,
+        .steps = wrapped_.steps(),
+        .parameters = parameter_count(*model_),
+        .validation_loss = last_ ? last_->loss : NAN,
+        .validation_accuracy = last_ ? last_->accuracy : NAN,
+        .consensus_distance = last_ ? last_->consensus_distance : NAN,
+        .seconds_per_iteration = seconds_all / static_cast<double>(std::max<std::int64_t>(1, totals.steps)),
+        .waiting_share = seconds_all > 0 ? waited / seconds_all : 0,
+        .unit = dataset_.unit(),
+        .bytes_sent = bytes};
+    if (summary.seconds_per_iteration > 0) {
+      summary.units_per_second = static_cast<double>(units_per_step()) / summary.seconds_per_iteration;
+    }
+    if (world_.rank() == 0) options_.folder.write_summary(summary_json(job_, summary));
+    return summary;
+  }
+
+  const TrainerOptions& options_;
+  const Job& job_;
+  const Dataset& dataset_;
+  const engine::World& world_;
+  const std::int64_t steps_;
+  const LrOptions lr_;
+  const std::shared_ptr<Model> model_;
+  DecentralizedDataParallel wrapped_;
+  Sampler sampler_;
+  StopRequests requests_;
+  MetricsFile metrics_;
+  std::unique_ptr<Progress> progress_;  // worker 0
+  std::optional<EvalMetrics> last_;
+};
+
+}  // namespace
+
+std::int64_t total_steps(const Job& job, const Dataset& dataset) {
+  const Sampler sampler(sampler_options(job, dataset, 0));
+  std::int64_t steps = job.train.steps;
+  if (job.train.epochs > 0) {
+    steps = job.train.epochs * static_cast<std::int64_t>(sampler.batches_per_epoch()) / job.train.accumulate;
+  }
+  if (steps == 0) {
+    throw InputError(
+        cat(job.train.epochs, " epochs do not fill one step of ", job.train.accumulate, " batches"),
+        "train.accumulate", "fewer batches per step, or more epochs");
+  }
+  validate(lr_options(job, steps));
+  return steps;
+}
+
+Summary train(const TrainerOptions& options, const Dataset& dataset, const engine::World& world,
+              const std::atomic<bool>& interrupted) {
+  torch::set_num_threads(static_cast<int>(options.job.world.compute_threads));
+  return Trainer(options, dataset, world).run(interrupted);
+}
+
+}  // namespace kith::train

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+
+#include "kith/engine/world.h"
+#include "kith/train/config/job.h"
+#include "kith/train/run/run_folder.h"
+#include "kith/train/run/summary.h"
+
+namespace kith::train {
+
+class Dataset;  // kith/train/data/dataset.h
+
+struct TrainerOptions {
+  Job job;
+  RunFolder folder;
+  std::filesystem::path resume_from;  // a checkpoint; empty: a fresh start
+  bool terminal = false;              // worker 0 draws a bar instead of printing lines
+};
+
+// Steps that the job takes on this data. InputError when the job does not fit the data: no full batch, no
+// room for the warm-up.
+std::int64_t total_steps(const Job& job, const Dataset& dataset);
+
+// One worker's whole run: trains, evaluates the averaged model, writes metrics and checkpoints; worker 0 also
+// shows progress and writes the exported model and the summary, which it returns like every other worker.
+// When `interrupted` becomes true all workers save at one step and return; whoever notices it first asks the
+// others. Error when a neighbour is lost.
+Summary train(const TrainerOptions& options, const Dataset& dataset, const engine::World& world,
+              const std::atomic<bool>& interrupted);
+
+}  // namespace kith::train

@@ -1,0 +1,178 @@
+// What a run writes down: its folder, metrics, summary and progress.
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kith/base/error.h"
+#include "kith/train/run/metrics.h"
+#include "kith/train/run/progress.h"
+#include "kith/train/run/run_folder.h"
+#include "kith/train/run/summary.h"
+#include "tests/run/support.h"
+
+namespace kith::train {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(RunFolder, IsNeverWrittenOver) {
+  const TestFolder folder;
+  folder.write("precious.txt", "mine");
+  EXPECT_THAT(failure_of<InputError>([&] { RunFolder::create(Job{}, folder.path()); }),
+              HasSubstr("not empty"));
+  EXPECT_EQ(read_text(folder.path() / "precious.txt"), "mine");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "config.toml"));
+}
+
+TEST(RunFolder, TwoRunsInOneSecondGetTwoFolders) {
+  const TestFolder folder;
+  Job job;
+  job.output.folder = (folder.path() / "runs").string();
+  job.output.name = "twin";
+  const RunFolder a = RunFolder::create(job, {});
+  const RunFolder b = RunFolder::create(job, {});
+  EXPECT_NE(a.path(), b.path());
+  EXPECT_THAT(a.path().filename().string(), testing::StartsWith("twin-2"));
+  EXPECT_EQ(RunFolder::open(a.path()).path(), a.path());
+}
+
+TEST(RunFolder, OpensOnlyRunFolders) {
+  const TestFolder folder;
+  EXPECT_THAT(failure_of<InputError>([&] { RunFolder::open(folder.path()); }), HasSubstr("config.toml"));
+}
+
+StepMetrics step_of(std::int64_t step) {
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.loss = 1.0 / static_cast<double>(step);
+  metrics.seconds = 2;
+  metrics.waited_seconds = 0.5;
+  metrics.bytes_read = 100;
+  return metrics;
+}
+
+TEST(Metrics, AResumedRunDropsTheStepsThatItRepeats) {
+  const TestFolder folder;
+  const auto file = folder.path() / "worker-0" / "metrics.jsonl";
+  {
+    MetricsFile metrics(file, 0);
+    for (std::int64_t step = 1; step <= 5; ++step)
+      metrics.write(step_of(step));
+    metrics.write(EvalMetrics{.step = 5, .loss = 1, .accuracy = 0.5, .consensus_distance = 0.1});
+    EXPECT_EQ(metrics.totals().steps, 5);
+  }
+  std::ofstream(file, std::ios::app) << "{\"kind\":\"st";  // a worker was killed while it wrote
+  {
+    MetricsFile metrics(file, 3);
+    EXPECT_EQ(metrics.totals().steps, 3);
+    metrics.write(step_of(4));
+    EXPECT_EQ(metrics.totals().steps, 4);
+    EXPECT_DOUBLE_EQ(metrics.totals().seconds, 8);
+    EXPECT_DOUBLE_EQ(metrics.totals().waited_seconds, 2);
+    EXPECT_DOUBLE_EQ(metrics.totals().bytes_read, 400);
+  }
+  std::vector<int> steps;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    steps.push_back(nlohmann::json::parse(line).at("step").get<int>());
+  EXPECT_THAT(steps, testing::ElementsAre(1, 2, 3, 4));
+}
+
+TEST(Summary, ReadsBack) {
+  const TestFolder folder;
+  const Summary written{.ending = Ending::interrupted,
+                        .steps = 12,
+                        .parameters = 34,
+                        .validation_loss = NAN,
+                        .validation_accuracy = 0.5,
+                        .consensus_distance = 0.25,
+                        .seconds_per_iteration = 0.125,
+                        .waiting_share = 0.0625,
+                        .units_per_second = 1000,
+                        .unit = "token",
+                        .bytes_sent = 4096};
+  const Summary read = read_summary(folder.write("summary.json", summary_json(Job{}, written)));
+  EXPECT_EQ(read.ending, Ending::interrupted);
+  EXPECT_EQ(read.steps, 12);
+  EXPECT_EQ(read.parameters, 34);
+  EXPECT_TRUE(std::isnan(read.validation_loss));
+  EXPECT_EQ(read.validation_accuracy, 0.5);
+  EXPECT_EQ(read.consensus_distance, 0.25);
+  EXPECT_EQ(read.seconds_per_iteration, 0.125);
+  EXPECT_EQ(read.waiting_share, 0.0625);
+  EXPECT_EQ(read.units_per_second, 1000);
+  EXPECT_EQ(read.unit, "token");
+  EXPECT_EQ(read.bytes_sent, 4096);
+  EXPECT_THAT(failure_of<InputError>([&] { read_summary(folder.write("bad.json", "{}")); }),
+              HasSubstr("bad.json"));
+}
+
+TEST(Summary, ComparesRunsSideBySide) {
+  Summary fast;
+  fast.validation_loss = 2.5;
+  fast.seconds_per_iteration = 0.25;
+  fast.bytes_sent = 3 << 20;
+  const std::string table = compare({{"one", fast}, {"another", Summary{}}});
+  for (const char* part : {"one", "another", "2.5000", "250.0 ms", "3.0 MiB", "time spent waiting"})
+    EXPECT_THAT(table, HasSubstr(part));
+}
+
+// A clock that a test turns.
+class TurnedClock final : public Clock {
+ public:
+  Time now() const override { return time; }
+  Time time{};
+};
+
+std::string progress_text(bool terminal) {
+  const TestFolder folder;
+  const auto file = folder.path() / "out";
+  std::FILE* out = std::fopen(file.c_str(), "w");
+  {
+    TurnedClock clock;
+    ProgressOptions options;
+    options.out = out;
+    options.terminal = terminal;
+    options.steps = 20;
+    options.line_every = 5;
+    options.units_per_step = 1000;
+    options.unit = "token";
+    Progress progress(options, clock);
+    for (std::int64_t step = 1; step <= 10; ++step) {
+      clock.time += std::chrono::seconds(2);
+      progress.step(step_of(step));
+    }
+    progress.evaluation({.step = 10, .loss = 1.25, .accuracy = 0.5, .consensus_distance = 0.001});
+    clock.time += std::chrono::seconds(2);
+    progress.step(step_of(11));
+  }
+  std::fclose(out);
+  return read_text(file);
+}
+
+TEST(Progress, PlainLinesForFiles) {
+  const std::string text = progress_text(false);
+  EXPECT_THAT(text, HasSubstr("step 5/20"));
+  EXPECT_THAT(text, HasSubstr("step 10/20"));
+  EXPECT_THAT(text, HasSubstr("500 tokens/s"));  // 1000 in 2 s
+  EXPECT_THAT(text, HasSubstr("waiting 25.0%"));
+  EXPECT_THAT(text, HasSubstr("ETA 0m20s"));
+  EXPECT_THAT(text, HasSubstr("validation loss 1.2500"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("step 11/20")));
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+}
+
+TEST(Progress, ABarForTerminals) {
+  const std::string text = progress_text(true);
+  EXPECT_THAT(text, HasSubstr("[############............] 10/20"));
+  EXPECT_THAT(text, HasSubstr("11/20"));
+  EXPECT_THAT(text, HasSubstr("consensus 1.00e-03"));
+  EXPECT_TRUE(text.ends_with("\n"));
+}
+
+}  // namespace
+}  // namespace kith::train

@@ -1,0 +1,380 @@
+// What needs no torch: schedules of the learning rate, checkpoint files, agreed steps.
+#include <cmath>
+#include <fstream>
+#include <numbers>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kith/base/log.h"
+#include "kith/base/rng.h"
+#include "kith/train/checkpoint_folder.h"
+#include "kith/train/crc64.h"
+#include "kith/train/lr_schedule.h"
+#include "kith/train/stop_request.h"
+#include "kith/train/store_report.h"
+#include "tests/support/worlds.h"
+
+namespace kith::train {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+// ---- learning rate
+
+TEST(LrSchedule, WarmsUpAlongALineInEverySchedule) {
+  for (const std::string& name : lr_schedule_names()) {
+    LrOptions o{.name = name, .lr = 2, .warmup_steps = 10, .total_steps = 100};
+    validate(o);
+    EXPECT_DOUBLE_EQ(lr_at(o, 0), 0.02) << name;
+    EXPECT_DOUBLE_EQ(lr_at(o, 5), 2 * (0.01 + 0.99 * 0.5)) << name;
+  }
+}
+
+TEST(LrSchedule, CosineEndsAtItsFraction) {
+  const LrOptions o{.name = "cosine", .lr = 2, .warmup_steps = 10, .total_steps = 110, .final_fraction = 0.1};
+  EXPECT_DOUBLE_EQ(lr_at(o, 10), 2);
+  EXPECT_NEAR(lr_at(o, 60), 2 * (0.1 + 0.9 * 0.5), 1e-15);
+  EXPECT_NEAR(lr_at(o, 35), 2 * (0.1 + 0.45 * (1 + std::cos(std::numbers::pi / 4))), 1e-15);
+  EXPECT_NEAR(lr_at(o, 110), 0.2, 1e-15);
+  EXPECT_NEAR(lr_at(o, 5000), 0.2, 1e-15);
+}
+
+TEST(LrSchedule, InverseSquareRootAndSteps) {
+  const LrOptions root{.name = "inverse-sqrt", .lr = 1, .warmup_steps = 4000};
+  EXPECT_DOUBLE_EQ(lr_at(root, 15999), 0.5);
+  const LrOptions stairs{.name = "step", .lr = 1, .every = 30, .factor = 0.5};
+  EXPECT_DOUBLE_EQ(lr_at(stairs, 29), 1);
+  EXPECT_DOUBLE_EQ(lr_at(stairs, 30), 0.5);
+  EXPECT_DOUBLE_EQ(lr_at(stairs, 95), 0.125);
+  EXPECT_DOUBLE_EQ(lr_at(LrOptions{.lr = 3}, 12345), 3);
+}
+
+TEST(LrSchedule, NamesWhatIsWrong) {
+  EXPECT_THAT(message_of([] { validate(LrOptions{.name = "cosin"}); }),
+              AllOf(HasSubstr("cosin"), HasSubstr("cosine")));
+  EXPECT_THAT(message_of([] { validate(LrOptions{.lr = -1}); }), HasSubstr("schedule.lr"));
+  EXPECT_THAT(message_of([] { validate(LrOptions{.name = "cosine", .warmup_steps = 9, .total_steps = 9}); }),
+              HasSubstr("schedule.total_steps"));
+  EXPECT_THAT(message_of([] { validate(LrOptions{.factor = 0}); }), HasSubstr("schedule.factor"));
+}
+
+// ---- checkpoint files
+
+std::span<const std::byte> bytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST(Crc64, IsTheXzChecksum) {
+  EXPECT_EQ(crc64(bytes("123456789")), 0x995dc9bbdf1939faULL);
+  const std::string text = "a longer text, cut anywhere, has the checksum of the whole";
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    EXPECT_EQ(crc64(bytes(text.substr(cut)), crc64(bytes(text.substr(0, cut)))), crc64(bytes(text)));
+  }
+}
+
+void write_checkpoint(const fs::path& root, std::int64_t step, int workers) {
+  const fs::path folder = checkpoint_path(root, step);
+  fs::create_directories(folder);
+  Manifest manifest{"model", step, {}};
+  for (int rank = 0; rank < workers; ++rank) {
+    const std::string text = cat("state of ", rank, " at ", step);
+    const std::vector<Block> blocks{{"a", bytes(text)}, {"empty", {}}};
+    manifest.files.push_back(
+        write_worker_file(folder / worker_file_name(rank), {step, rank, workers}, blocks));
+  }
+  write_manifest(folder, manifest);
+}
+
+void flip_bit(const fs::path& file, std::size_t at) {
+  std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
+  out.seekg(static_cast<std::streamoff>(at));
+  const int old = out.get();
+  out.seekp(static_cast<std::streamoff>(at));
+  out.put(static_cast<char>(old ^ 0x10));
+}
+
+TEST(CheckpointFolder, GivesBackWhatWasWritten) {
+  const support::TempFolder folder;
+  write_checkpoint(folder.path(), 120, 3);
+  const Manifest manifest = verify_checkpoint(checkpoint_path(folder.path(), 120));
+  EXPECT_EQ(manifest.step, 120);
+  EXPECT_EQ(manifest.workers(), 3);
+  const WorkerFile file = read_worker_file(checkpoint_path(folder.path(), 120) / worker_file_name(2));
+  const auto block = file.block("a");
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(block.data()), block.size()), "state of 2 at 120");
+  EXPECT_TRUE(file.block("empty").empty());
+  EXPECT_THAT(message_of([&] { file.block("b"); }), HasSubstr("'b'"));
+}
+
+TEST(CheckpointFolder, AnyDamagedByteRefusesTheWholeAndNamesThePreviousOne) {
+  const support::TempFolder folder;
+  write_checkpoint(folder.path(), 100, 2);
+  write_checkpoint(folder.path(), 120, 2);
+  const fs::path newest = checkpoint_path(folder.path(), 120);
+  const fs::path file = newest / worker_file_name(1);
+  const auto size = static_cast<std::size_t>(fs::file_size(file));
+  for (std::size_t at = 0; at < size; ++at) {
+    flip_bit(file, at);
+    EXPECT_THAT(message_of([&] { verify_checkpoint(newest); }),
+                AllOf(HasSubstr("refused"), HasSubstr("ckpt-00000100")))
+        << "byte " << at;
+    EXPECT_EQ(newest_valid_checkpoint(folder.path()), checkpoint_path(folder.path(), 100));
+    flip_bit(file, at);
+  }
+  EXPECT_EQ(newest_valid_checkpoint(folder.path()), newest);
+}
+
+TEST(CheckpointFolder, TruncatedMissingAndMixedFilesAreRefused) {
+  const support::TempFolder folder;
+  const fs::path newest = checkpoint_path(folder.path(), 120);
+  write_checkpoint(folder.path(), 120, 2);
+  const auto size = fs::file_size(newest / worker_file_name(0));
+  for (std::uintmax_t keep = 0; keep < size; keep += 7) {
+    write_checkpoint(folder.path(), 120, 2);
+    fs::resize_file(newest / worker_file_name(0), keep);
+    EXPECT_THAT(message_of([&] { verify_checkpoint(newest); }),
+                AllOf(HasSubstr("worker-0.kith"), HasSubstr("no older")));
+  }
+  write_checkpoint(folder.path(), 120, 2);
+  fs::remove(newest / worker_file_name(1));
+  EXPECT_THAT(message_of([&] { verify_checkpoint(newest); }), HasSubstr("worker-1.kith"));
+
+  write_checkpoint(folder.path(), 120, 2);
+  write_checkpoint(folder.path(), 110, 2);
+  fs::copy_file(checkpoint_path(folder.path(), 110) / worker_file_name(1), newest / worker_file_name(1),
+                fs::copy_options::overwrite_existing);
+  EXPECT_THAT(message_of([&] { verify_checkpoint(newest); }),
+              AllOf(HasSubstr("manifest"), HasSubstr("ckpt-00000110")));
+}
+
+TEST(CheckpointFolder, WithoutAManifestItIsNone) {
+  const support::TempFolder folder;
+  write_checkpoint(folder.path(), 7, 1);
+  const fs::path path = checkpoint_path(folder.path(), 7);
+  fs::remove(path / "manifest.json");
+  EXPECT_THAT(message_of([&] { verify_checkpoint(path); }), HasSubstr("manifest"));
+  EXPECT_TRUE(list_checkpoints(folder.path()).empty());
+  write_checkpoint(folder.path(), 7, 1);
+  std::ofstream(path / "manifest.json") << "{\"format\": \"kith-checkpoint\", \"version\": 99}";
+  EXPECT_THAT(message_of([&] { verify_checkpoint(path); }), HasSubstr("version 99"));
+  std::ofstream(path / "manifest.json") << "{\"format\"";
+  EXPECT_THAT(message_of([&] { verify_checkpoint(path); }), HasSubstr("manifest.json"));
+}
+
+TEST(CheckpointFolder, PruningKeepsTheNewest) {
+  const support::TempFolder folder;
+  for (std::int64_t step : {10, 20, 30, 40})
+    write_checkpoint(folder.path(), step, 1);
+  fs::remove(checkpoint_path(folder.path(), 20) / "manifest.json");  // never completed
+  fs::create_directories(checkpoint_path(folder.path(), 50));        // being written
+  prune_checkpoints(folder.path(), 0);
+  EXPECT_EQ(list_checkpoints(folder.path()).size(), 3u);
+  prune_checkpoints(folder.path(), 2);
+  EXPECT_EQ(list_checkpoints(folder.path()),
+            (std::vector{checkpoint_path(folder.path(), 40), checkpoint_path(folder.path(), 30)}));
+  EXPECT_FALSE(fs::exists(checkpoint_path(folder.path(), 20)));
+  EXPECT_TRUE(fs::exists(checkpoint_path(folder.path(), 50)));
+}
+
+// ---- agreement
+
+graph::ScheduleOptions schedule_options(const std::string& topology, int workers) {
+  graph::ScheduleOptions options;
+  options.topology = topology;
+  options.shape = workers % 2 == 0 ? graph::Shape(std::vector<int>(static_cast<std::size_t>(workers / 2), 2))
+                                   : graph::Shape::single_node(workers);
+  options.seed = 5;
+  return options;
+}
+
+// Runs everybody as far as the rounds allow while `held` stands still: what farthest_step says without
+// running.
+std::int64_t run_freely(const graph::Schedule& schedule, int mix_every, Rank held, std::int64_t steps) {
+  std::vector<std::int64_t> done(static_cast<std::size_t>(schedule.workers()), 0);
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (Rank w = 0; w < schedule.workers(); ++w) {
+      std::int64_t& mine = done[static_cast<std::size_t>(w)];
+      if (w == held && mine == steps) continue;
+      bool free = true;
+      if ((mine + 1) % mix_every == 0) {
+        for (Rank u : graph::reads_of(schedule.round(w, (mine + 1) / mix_every - 1), w)) {
+          free = free && done[static_cast<std::size_t>(u)] >= mine;
+        }
+      }
+      if (!free) continue;
+      ++mine;
+      moved = true;
+    }
+  }
+  return *std::max_element(done.begin(), done.end());
+}
+
+TEST(FarthestStep, IsExactlyWhatTheRoundsAllow) {
+  for (const char* topology : {"complete", "ring", "ring-static", "exp", "aer", "base", "matching", "star",
+                               "exp-directed", "random-directed", "sun"}) {
+    for (int workers : {2, 3, 5, 8}) {
+      const auto schedule = graph::make_schedule(schedule_options(topology, workers));
+      for (int mix_every : {1, 3}) {
+        for (std::int64_t steps : {0, 1, 2, 5, 17}) {
+          for (Rank held : {0, workers - 1}) {
+            EXPECT_EQ(farthest_step(*schedule, mix_every, held, steps),
+                      run_freely(*schedule, mix_every, held, steps))
+                << topology << ", " << workers << " workers, mix every " << mix_every << ", worker " << held
+                << " at " << steps;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(FarthestStep, OfOneWorkerIsItsOwn) {
+  EXPECT_EQ(farthest_step(*graph::make_schedule(schedule_options("exp", 1)), 1, 0, 9), 9);
+}
+
+// Workers that move as the rounds allow, in a seeded random order, with one that asks along the way.
+struct Walk {
+  std::vector<std::vector<std::pair<std::int64_t, Request>>> acted;
+};
+
+Walk walk(const engine::EngineOptions& options, int workers, std::uint64_t seed,
+          const std::vector<Request>& asks) {
+  SteadyClock clock;
+  NullLog log;
+  comm::MemoryStore store;
+  const auto world_of_threads = comm::InprocWorld::create(workers);
+  const auto schedule = graph::make_schedule(options.schedule);
+  std::vector<std::unique_ptr<comm::Transport>> transports;
+  std::vector<std::unique_ptr<StopRequests>> requests;
+  for (int rank = 0; rank < workers; ++rank) {
+    auto transport = support::transport_options(rank, workers, store);
+    transport.world = world_of_threads;
+    transports.push_back(comm::make_transport("inproc", transport));
+    const engine::World world{
+        transports.back().get(), &store, Members::first(workers), &clock, &log, nullptr};
+    requests.push_back(std::make_unique<StopRequests>(world, options));
+  }
+  Rng rng(seed);
+  Walk walk;
+  walk.acted.resize(static_cast<std::size_t>(workers));
+  std::vector<std::int64_t> done(static_cast<std::size_t>(workers), 0);
+  std::size_t asked = 0;
+  for (int turn = 0; turn < 400 * workers; ++turn) {
+    const auto w = static_cast<Rank>(rng.below(static_cast<std::uint64_t>(workers)));
+    std::int64_t& mine = done[static_cast<std::size_t>(w)];
+    bool free = true;
+    if ((mine + 1) % options.mix_every == 0) {
+      for (Rank u : graph::reads_of(schedule->round(w, (mine + 1) / options.mix_every - 1), w)) {
+        free = free && done[static_cast<std::size_t>(u)] >= mine;
+      }
+    }
+    if (!free) continue;
+    ++mine;
+    StopRequests& own = *requests[static_cast<std::size_t>(w)];
+    if (asked < asks.size() && rng.below(20) == 0) own.ask(asks[asked++], mine);
+    if (const auto request = own.due(mine))
+      walk.acted[static_cast<std::size_t>(w)].emplace_back(mine, *request);
+  }
+  return walk;
+}
+
+TEST(StopRequests, AllWorkersActAtTheSameStepWhereverTheyAre) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    for (const char* topology : {"ring", "exp", "aer", "exp-directed", "matching"}) {
+      engine::EngineOptions options;
+      options.schedule = schedule_options(topology, 6);
+      options.mix_every = 1 + static_cast<int>(seed % 3);
+      const Walk result = walk(options, 6, seed, {Request::save, Request::save, Request::stop});
+      ASSERT_FALSE(result.acted[0].empty()) << "seed " << seed;
+      EXPECT_EQ(result.acted[0].back().second, Request::stop) << topology << ", seed " << seed;
+      for (const auto& acted : result.acted)
+        EXPECT_EQ(acted, result.acted[0]) << topology << ", seed " << seed;
+    }
+  }
+}
+
+TEST(StopRequests, FreeRunningWorkersMeet) {
+  const auto reports = support::run_threads(3, [](support::Worker& worker) {
+    SteadyClock clock;
+    NullLog log;
+    const engine::World world{&worker.transport, &worker.store, Members::first(3), &clock, &log, nullptr};
+    engine::EngineOptions options;
+    options.algorithm = "none";
+    StopRequests requests(world, options);
+    // Each asks at its own step: somebody's request is there when anybody looks.
+    const std::int64_t own_pace = 10 * (worker.rank + 1);
+    for (std::int64_t steps = 1; steps < 1000; ++steps) {
+      if (steps == own_pace) requests.ask(Request::stop, steps);
+      if (const auto request = requests.due(steps))
+        return cat(steps, *request == Request::stop ? " stop" : " save");
+    }
+    return std::string("never");
+  });
+  EXPECT_EQ(reports[1], reports[0]);
+  EXPECT_EQ(reports[2], reports[0]);
+  EXPECT_THAT(reports[0], HasSubstr(" stop"));
+}
+
+TEST(StoreReport, FailsOnEverybodyWhenOnePartFails) {
+  for (int failing : {0, 2}) {
+    const auto reports = support::run_threads(3, [failing](support::Worker& worker) {
+      SteadyClock clock;
+      NullLog log;
+      const engine::World world{&worker.transport, &worker.store, Members::first(3), &clock, &log, nullptr};
+      return message_of([&] {
+        StoreReport(world, "x", std::chrono::seconds(20))
+            .run(
+                [&]() -> std::string {
+                  if (worker.rank == failing) throw Error("disk full");
+                  return cat(worker.rank);
+                },
+                [](const std::vector<std::string>&) {});
+      });
+    });
+    for (const std::string& report : reports)
+      EXPECT_THAT(report, HasSubstr("disk full"));
+  }
+}
+
+TEST(StoreReport, RankZeroGetsAllPartsAndALostWorkerIsNamedAtOnce) {
+  const auto start = SteadyClock().now();
+  const auto reports = support::run_threads(3, [](support::Worker& worker) {
+    SteadyClock clock;
+    NullLog log;
+    const engine::World world{&worker.transport, &worker.store, Members::first(3), &clock, &log, nullptr};
+    std::vector<std::string> parts;
+    StoreReport(world, "x", std::chrono::seconds(20))
+        .run([&] { return cat("p", worker.rank); },
+             [&](const std::vector<std::string>& all) { parts = all; });
+    if (worker.rank == 0) {
+      EXPECT_EQ(parts, (std::vector<std::string>{"p0", "p1", "p2"}));
+    }
+    if (worker.rank == 1) support::die(worker);
+    return message_of([&] {
+      StoreReport(world, "y", std::chrono::seconds(20))
+          .run([] { return ""; }, [](const std::vector<std::string>&) {});
+    });
+  });
+  EXPECT_THAT(reports[0], HasSubstr("worker 1 is gone"));
+  EXPECT_THAT(reports[2], HasSubstr("worker 1 is gone"));
+  EXPECT_LT(seconds(SteadyClock().now() - start), 10);
+}
+
+}  // namespace
+}  // namespace kith::train
