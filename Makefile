@@ -5,7 +5,7 @@ bin := build/release/bin/kith
 .PHONY: help setup build demo test bench format clean
 
 help:
-	@echo "make demo    eight processes reach consensus over shared memory"
+	@echo "make demo    train a small GPT with four workers, decentralised and by all-reduce"
 	@echo "make test    build, then run every test"
 	@echo "make build   $(bin) and build/release/bench/NAME"
 	@echo "make bench   run every benchmark (BENCH_FLAGS=--quick for under a minute each)"
@@ -20,7 +20,7 @@ build: setup
 	@cmake --build --preset release --parallel $(JOBS)
 
 demo: build
-	$(bin) mix --workers 8 --topology exp --size 25MB --rounds 12
+	$(bin) train --demo
 
 test: build
 	@ctest --preset release --parallel $(JOBS)

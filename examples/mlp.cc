@@ -13,10 +13,10 @@ int main() {
     kith::train::Options options;
     options.engine.schedule.topology = "exp";  // or aer, ring, base, ...
     options.engine.algorithm = "awc";          // or atc, dsgt, allreduce, none: the loop stays as it is
-    options.lr = 5e-3;
+    options.lr = 1e-2;
     kith::DecentralizedDataParallel model(net.ptr(), world, options);
 
-    for (int step = 0; step < 600; ++step) {
+    for (int step = 0; step < 2000; ++step) {
       const torch::Tensor x = 2 * torch::rand({64, 2}) - 1;
       model.zero_grad();
       torch::mse_loss(net->forward(x), x.prod(1, /*keepdim=*/true)).backward();

@@ -171,6 +171,8 @@ inline std::vector<double> from_bytes(const std::string& bytes) {
 inline std::vector<std::vector<double>> train_world(const std::string& backend, int workers,
                                                     const Options& options, int steps,
                                                     torch::Dtype type = torch::kFloat64) {
+  // Before the workers are: torch takes the number over into threads that begin later.
+  if (backend == "inproc") torch::set_num_threads(1);
   std::vector<std::vector<double>> models;
   for (const std::string& bytes : support::run_world(backend, workers, [&](support::Worker& worker) {
          Place place(worker);

@@ -34,13 +34,13 @@ struct Job {
     double validation = 0.1;
   } data;
   struct {
-    std::int64_t steps = 240;
+    std::int64_t steps = 300;
     std::int64_t epochs = 0;  // 0: `steps` decides
     std::int64_t batch = 4;
     std::int64_t accumulate = 1;
     double clip = 1;  // 0: off
     std::string non_finite = "skip";
-    std::int64_t eval_every = 60;
+    std::int64_t eval_every = 75;
     std::int64_t eval_samples = 128;
     std::int64_t seed = 1;
   } train;
@@ -62,8 +62,8 @@ struct Job {
   } optimizer;
   struct {
     std::string name = "cosine";
-    double lr = 2e-3;
-    std::int64_t warmup = 24;
+    double lr = 1e-3;
+    std::int64_t warmup = 30;
     double final_fraction = 0.1;
     std::int64_t every = 100;
     double factor = 0.1;

@@ -1,5 +1,7 @@
 #include "kith/train/run/local.h"
 
+#include <torch/utils.h>
+
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -63,6 +65,8 @@ Summary train_in_process(const TrainerOptions& options, const DataFolders& data,
 Summary train_in_threads(const TrainerOptions& options, const DataFolders& data,
                          const std::atomic<bool>& interrupted) {
   const auto dataset = open_dataset(options.job, data);
+  // Before the workers are: torch takes the number over into threads that begin later.
+  torch::set_num_threads(static_cast<int>(options.job.world.compute_threads));
   Summary summary;
   std::mutex mutex;  // guards first_failure
   std::exception_ptr first_failure;
