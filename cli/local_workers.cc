@@ -10,7 +10,6 @@
 #include <iostream>
 #include <map>
 #include <system_error>
-#include <thread>
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -23,7 +22,8 @@ namespace kith::cli {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(8);  // after a failure, for the others to end by themselves
-constexpr auto kPause = std::chrono::milliseconds(20);
+constexpr auto kPause =
+    std::chrono::milliseconds(100);  // between looks at the clock; an ending worker is noticed at once
 
 int number_from(const char* variable, const std::string& text) {
   int value = -1;
@@ -58,26 +58,53 @@ class MeetingFolder {
   std::string path_;
 };
 
-// Ctrl-C reaches the workers through the terminal; this process only waits for them to save and leave.
-class WaitThroughInterrupts {
+// Ctrl-C and kill are for the workers to act on: this process passes the signal on and waits for them to save
+// and leave. Signals are blocked here and fetched between waits, so nothing happens in a handler.
+class HeldSignals {
  public:
-  WaitThroughInterrupts() : previous_(std::signal(SIGINT, SIG_IGN)) {}
-  ~WaitThroughInterrupts() { std::signal(SIGINT, previous_); }
-  WaitThroughInterrupts(const WaitThroughInterrupts&) = delete;
-  WaitThroughInterrupts& operator=(const WaitThroughInterrupts&) = delete;
+  HeldSignals() {
+    ::sigemptyset(&held_);
+    ::sigaddset(&held_, SIGINT);
+    ::sigaddset(&held_, SIGTERM);
+    ::sigaddset(&held_, SIGCHLD);
+    ::pthread_sigmask(SIG_BLOCK, &held_, &previous_);
+  }
+  ~HeldSignals() { restore(); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+  // Also for a child, before it becomes another program.
+  void restore() const { ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+
+  // Waits for a signal, at most that long; 0 when none came.
+  int next(std::chrono::milliseconds longest) const {
+    const timespec timeout{longest.count() / 1000, longest.count() % 1000 * 1'000'000};
+    const int signal = ::sigtimedwait(&held_, nullptr, &timeout);
+    return signal > 0 ? signal : 0;
+  }
 
  private:
-  void (*previous_)(int);
+  sigset_t held_{};
+  sigset_t previous_{};
 };
 
-pid_t start(int worker, int workers, const std::string& store, const std::vector<std::string>& arguments) {
+struct Start {
+  int worker = 0;
+  int workers = 0;
+  std::string store;
+  const std::vector<std::string>& arguments;
+  const HeldSignals& signals;
+};
+
+pid_t start(const Start& of) {
+  const auto& [worker, workers, store, arguments, signals] = of;
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(cat("cannot start worker ", worker, ": ", std::strerror(errno)), "fork");
   if (pid > 0) return pid;
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) std::_Exit(1);  // the parent died before it could be watched
-  std::signal(SIGINT, SIG_DFL);
+  signals.restore();
   ::setenv("KITH_WORKER", std::to_string(worker).c_str(), 1);
   ::setenv("KITH_WORKERS", std::to_string(workers).c_str(), 1);
   ::setenv("KITH_STORE", store.c_str(), 1);
@@ -112,15 +139,14 @@ class Workers {
 
   void add(pid_t pid, int worker) { running_[pid] = worker; }
 
-  int wait() {
+  int wait(const HeldSignals& signals) {
     using Clock = std::chrono::steady_clock;
     int first_failure = 0;
     Clock::time_point end{};
     bool asked = false;
     while (!running_.empty()) {
       int status = 0;
-      const pid_t pid = ::waitpid(-1, &status, first_failure ? WNOHANG : 0);
-      if (pid > 0) {
+      if (const pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0) {
         const int worker = running_.at(pid);
         running_.erase(pid);
         if (code_of(status) != 0 && first_failure == 0) {
@@ -135,7 +161,8 @@ class Workers {
         asked = true;
         end = Clock::now() + kGrace;
       }
-      std::this_thread::sleep_for(kPause);
+      const int signal = signals.next(kPause);
+      if (signal == SIGINT || signal == SIGTERM) signal_all(signal);
     }
     return first_failure;
   }
@@ -171,13 +198,13 @@ std::optional<LocalPlace> local_place() {
 
 int run_local_workers(int workers, const std::vector<std::string>& arguments) {
   const MeetingFolder folder;
-  const WaitThroughInterrupts guard;
+  const HeldSignals signals;
   Workers running;
   std::cout.flush();
   for (int worker = 0; worker < workers; ++worker) {
-    running.add(start(worker, workers, folder.path(), arguments), worker);
+    running.add(start({worker, workers, folder.path(), arguments, signals}), worker);
   }
-  return running.wait();
+  return running.wait(signals);
 }
 
 }  // namespace kith::cli

@@ -8,6 +8,8 @@ find_package(nlohmann_json 3.10 REQUIRED)
 find_package(hwy QUIET)
 if(KITH_TRAIN)
   find_package(Torch REQUIRED)
+endif()
+if(KITH_TRAIN OR KITH_TESTS)
   find_path(KITH_TOML_INCLUDE toml++/toml.h REQUIRED)  # its package links a library; the headers alone do
 endif()
 if(KITH_CLI OR KITH_BENCH)

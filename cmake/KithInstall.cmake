@@ -11,6 +11,7 @@ foreach(layer ${KITH_INSTALLED_LAYERS})
 endforeach()
 if(TARGET kith_cli)
   install(TARGETS kith_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/text DESTINATION share/kith)
 endif()
 
 install(EXPORT kith-targets NAMESPACE kith:: DESTINATION ${package_dir})

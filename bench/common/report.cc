@@ -1,12 +1,11 @@
 #include "bench/common/report.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 namespace kith::bench {
@@ -59,7 +58,8 @@ int Report::finish(const Options& options) const {
                                      {"unit", m.unit}});
     }
     for (const Goal& g : goals_) {
-      out["goals"].push_back({{"name", g.name}, {"measured", g.measured}, {"target", g.target}, {"met", g.met}});
+      out["goals"].push_back(
+          {{"name", g.name}, {"measured", g.measured}, {"target", g.target}, {"met", g.met}});
     }
     std::ofstream file(options.json);
     file << out.dump(2) << "\n";

@@ -11,7 +11,8 @@ struct Options {
   std::string json;
 };
 
-// Parses the command line of a benchmark; prints help or a usage error and exits the process (0 or 2) when it must.
+// Parses the command line of a benchmark; prints help or a usage error and exits the process (0 or 2) when it
+// must.
 Options parse(int argc, char** argv, const std::string& name, const std::string& what);
 
 struct Summary {
@@ -36,7 +37,8 @@ class Report {
   void at_least(const std::string& name, double measured, double target);
   void at_most(const std::string& name, double measured, double target);
 
-  // Prints the goal lines, writes the JSON when asked, and returns the exit code: a missed goal is not an error.
+  // Prints the goal lines, writes the JSON when asked, and returns the exit code: a missed goal is not an
+  // error.
   int finish(const Options& options) const;
 
  private:

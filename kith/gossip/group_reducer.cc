@@ -81,7 +81,11 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
   const bool offered = std::holds_alternative<std::span<std::byte>>(slot);
   const Range own_range = shard(count, size, mine);
   T* const own_sum = reinterpret_cast<T*>(shards_->slot(options.version).data());
+  // Of the gathered models only ranges are read: one's own shard, and those that nobody else sums.
+  const auto read = [&](const Range& range) { return (present - 1) * range.count * size_of(own.wire); };
+  report.bytes_read = 0;
   if (offered) {
+    report.bytes_read += read(own_range);
     gathered.mix_from(own_range.first, scratch);
     scratch.resize(present);
     for (kernels::Source& source : scratch)
@@ -108,6 +112,7 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
     }
     if (range.count == 0) continue;
     if (sum == nullptr) {
+      report.bytes_read += read(range);
       kernels_.mix(at(to, range.first), gathered.mix_from(range.first, scratch), range.count);
       continue;
     }

@@ -19,8 +19,10 @@ TEST(Rng, SequenceIsPinned) {
 TEST(Rng, BelowCoversItsRangeEvenly) {
   Rng rng(7);
   std::array<int, 10> seen{};
-  for (int i = 0; i < 100000; ++i) ++seen[rng.below(10)];
-  for (int count : seen) EXPECT_NEAR(count, 10000, 500);
+  for (int i = 0; i < 100000; ++i)
+    ++seen[rng.below(10)];
+  for (int count : seen)
+    EXPECT_NEAR(count, 10000, 500);
 }
 
 TEST(Rng, NormalHasUnitVariance) {

@@ -365,9 +365,9 @@ TEST_F(TrainCommand, ADamagedCheckpointIsRefusedAndTheOneBeforeOffered) {
 }
 
 TEST_F(TrainCommand, PrintsAConfigurationThatItCanRead) {
-  const Result printed = kith({"train", "--print-config", "--set", "train.steps=30"});
+  const Result printed = kith({"train", "--print-config", "--set", "train.steps=77"});
   ASSERT_EQ(printed.code, 0) << printed.err;
-  EXPECT_THAT(printed.out, AllOf(HasSubstr("steps = 30"), HasSubstr("# How many workers train together.")));
+  EXPECT_THAT(printed.out, AllOf(HasSubstr("steps = 77"), HasSubstr("# How many workers train together.")));
   const std::string file = folder_.write("printed.toml", printed.out);
   EXPECT_EQ(kith({"train", file, "--print-config"}).out, printed.out);
 }

@@ -1,11 +1,11 @@
 #include "kith/train/run/local.h"
 
-#include <torch/utils.h>
-
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <vector>
+
+#include <torch/utils.h>
 
 #include "kith/base/clock.h"
 #include "kith/base/log.h"

@@ -8,7 +8,8 @@
 
 namespace kith::train {
 
-// Steps that the job will take. InputError when its data is missing, bad, or too little: before anybody is started.
+// Steps that the job will take. InputError when its data is missing, bad, or too little: before anybody is
+// started.
 std::int64_t check_data(const Job& job, const DataFolders& data);
 
 // A worker's run in this process, one of several processes that share the store's folder.
