@@ -10,7 +10,7 @@
 namespace kith::kernels {
 namespace {
 
-// Waking a helper costs about as much as one core's pass over this many elements.
+// A thread is not woken for less than this; a guess, not tuned.
 constexpr std::size_t kLeastPerThread = 32768;
 // Norms are summed per block, and threads get whole blocks.
 constexpr std::size_t kNormBlock = 4096;
