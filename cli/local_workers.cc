@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <system_error>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "kith/base/error.h"
+#include "kith/base/temp_folder.h"
 #include "kith/base/text.h"
 
 namespace kith::cli {
@@ -34,29 +34,6 @@ int number_from(const char* variable, const std::string& text) {
   }
   return value;
 }
-
-// The folder the workers meet in, gone afterwards.
-class MeetingFolder {
- public:
-  MeetingFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "kith-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw Error(cat("cannot create a folder: ", std::strerror(errno)), name,
-                  "set TMPDIR to a writable folder");
-    }
-    path_ = name;
-  }
-  ~MeetingFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  MeetingFolder(const MeetingFolder&) = delete;
-  MeetingFolder& operator=(const MeetingFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // Ctrl-C and kill are for the workers to act on: this process passes the signal on and waits for them to save
 // and leave. Signals are blocked here and fetched between waits, so nothing happens in a handler.
@@ -197,7 +174,7 @@ std::optional<LocalPlace> local_place() {
 }
 
 int run_local_workers(int workers, const std::vector<std::string>& arguments) {
-  const MeetingFolder folder;
+  const TempFolder folder("kith");  // where the workers meet
   const HeldSignals signals;
   Workers running;
   std::cout.flush();

@@ -17,6 +17,7 @@
 #include "bench/exchange/gloo_exchange.h"
 #include "kith/base/error.h"
 #include "kith/base/rng.h"
+#include "kith/base/temp_folder.h"
 #include "kith/base/text.h"
 #include "kith/comm/file_store.h"
 #include "kith/comm/registry.h"
@@ -161,8 +162,8 @@ Timings read_timings(const std::string& file) {
 
 // Runs `size` processes; worker 0 leaves the timings in a file. Throws when any of them fails.
 Timings run(int size, int rounds) {
-  std::string folder = (std::filesystem::temp_directory_path() / "kith-exchange-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) throw Error("cannot create a folder", folder);
+  const TempFolder temporary("kith-exchange");
+  const std::string& folder = temporary.path();
   std::filesystem::create_directory(folder + "/gloo");
   std::vector<pid_t> workers;
   for (int rank = 0; rank < size; ++rank) {
@@ -189,7 +190,6 @@ Timings run(int size, int rounds) {
     good = good && status == 0;
   }
   const Timings timings = read_timings(folder + "/timings");
-  std::filesystem::remove_all(folder);
   if (!good || timings.kith.size() != kBlocks) throw Error("a worker failed", cat(size, " workers"));
   return timings;
 }

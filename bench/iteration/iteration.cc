@@ -21,6 +21,7 @@
 #include "bench/iteration/worker.h"
 #include "kith/base/clock.h"
 #include "kith/base/error.h"
+#include "kith/base/temp_folder.h"
 #include "kith/base/text.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 
@@ -33,24 +34,6 @@ struct Answer {
   double seconds = 0;  // of the slowest worker
   double loss = 0;     // mean over workers
   double waited = 0;   // mean over workers
-};
-
-class Folder {
- public:
-  Folder() {
-    path_ = (std::filesystem::temp_directory_path() / "kith-iteration-XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) throw Error("cannot create a folder", path_);
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 class Contest {
@@ -113,7 +96,7 @@ class Contest {
 
  private:
   const int workers_;
-  Folder folder_;
+  TempFolder folder_{"kith-iteration"};
   std::vector<PeerProcess> kith_;
   std::vector<PeerProcess> ddp_;
   double start_up_ = 0;

@@ -87,7 +87,7 @@ class Engine {
   // when a member is missing. Writes the members' mean of segment i to `to[i]`, in the segment's own type.
   void average(std::span<void* const> to);
   double consensus_distance();
-  // Everybody's value in rank order.
+  // Everybody's value in rank order; a missing member's is NaN.
   std::vector<double> gather(double value);
 
   // State to save after a step; with the step number it is everything. The spans stay valid until the next
