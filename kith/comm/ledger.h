@@ -10,6 +10,7 @@ namespace kith::comm {
 
 // What passed between this worker and one peer.
 struct PeerLedger {
+  bool other_machine = false;  // what passed crossed from one machine to another
   std::uint64_t arrivals = 0;
   std::uint64_t bytes_read = 0;  // payload of the arrivals
   std::uint64_t late = 0;
@@ -22,5 +23,13 @@ struct PeerLedger {
 };
 
 using Ledger = std::map<WorkerId, PeerLedger>;
+
+// Payload offered to readers on other machines.
+inline std::uint64_t bytes_sent_across(const Ledger& ledger) {
+  std::uint64_t bytes = 0;
+  for (const auto& [peer, line] : ledger)
+    if (line.other_machine) bytes += line.bytes_offered;
+  return bytes;
+}
 
 }  // namespace kith::comm

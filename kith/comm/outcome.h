@@ -14,7 +14,8 @@ namespace kith::comm {
 // What a reader learns about a version before it looks at the bytes.
 struct Header {
   Version version;
-  std::uint64_t bytes = 0;         // of payload, at most the window's capacity
+  std::uint64_t bytes = 0;         // of the payload this reader gets, at most the window's capacity
+  std::uint64_t offset = 0;        // where that part begins in the whole payload
   std::uint32_t codec = 0;         // how the payload is encoded; 0 is plain
   double weight = 1;               // push-sum weight, travels along
   Clock::Time published{};         // by the publisher's clock, where it told when (PublishOptions::time)

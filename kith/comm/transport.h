@@ -21,6 +21,9 @@ class Transport {
   virtual WorkerId self() const = 0;
   virtual const std::vector<WorkerId>& workers() const = 0;  // everybody, oneself included, ascending
 
+  // The machine each worker is on, parallel to workers(); machines are numbered from 0 by their first worker.
+  virtual const std::vector<int>& machines() const = 0;
+
   // Opens a window together with its peers: returns when each of them has opened the same name.
   // REQUIRES: every worker opens the same windows in the same order.
   // InputError when a peer's window differs in size, slots, mode or digest, or when the peer speaks another

@@ -25,12 +25,21 @@ struct WindowOptions {
   std::vector<WorkerId> peers = {};  // with whom it is shared; empty: everybody in the transport
 };
 
+// A part of a payload.
+struct Range {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
+
 struct PublishOptions {
   std::size_t bytes = 0;  // of payload written, at most WindowOptions::bytes
   std::uint32_t codec = 0;
   double weight = 1;
   // Scheduled mode: exactly who will await this version. Ignored in latest mode.
   std::vector<WorkerId> readers = {};
+  // Scheduled mode: the part of the payload that each reader gets, parallel to `readers`; empty: everybody
+  // the whole. Only that part travels to readers on other machines.
+  std::vector<Range> ranges = {};
   // When, for whoever draws the message's way; comparable among workers of one machine.
   Clock::Time time{};
 };

@@ -39,6 +39,51 @@ TEST_P(Conformance, ContentsOrderAndVersions) {
   });
 }
 
+// Every reader gets a part of its own: the parts of a version lie one after the other, and the last is empty.
+TEST_P(Conformance, ReadersOfParts) {
+  run_world(backend(), world(), [this](Worker& w) {
+    const auto window = w.transport.open({.name = "w", .bytes = bytes()}, in_time());
+    const std::size_t part = bytes() / static_cast<std::size_t>(w.size);
+    const auto range_of = [&](int reader) {
+      return Range{static_cast<std::size_t>(reader) * part, reader == w.size - 1 ? 0 : part};
+    };
+    const std::uint64_t last = std::min<std::uint64_t>(rounds(), 4);
+    for (std::uint64_t t = 0; t < last; ++t) {
+      const auto begun = window->begin(at(t), in_time());
+      EXPECT_TRUE(std::holds_alternative<std::span<std::byte>>(begun));
+      const std::span<std::byte> slot = window->slot(at(t));
+      PublishOptions options{.bytes = bytes(), .readers = others(w)};
+      for (WorkerId reader : options.readers) {
+        options.ranges.push_back(range_of(reader.value));
+        const Range& range = options.ranges.back();
+        std::memset(slot.data() + range.offset,
+                    stamp(w.rank, at(t), 1000 + static_cast<std::size_t>(reader.value)), range.bytes);
+      }
+      window->publish(at(t), options);
+      const Range mine = range_of(w.rank);
+      for (WorkerId peer : others(w)) {
+        const Outcome outcome = window->await(peer, at(t), in_time());
+        const Arrival* arrival = std::get_if<Arrival>(&outcome);
+        EXPECT_NE(arrival, nullptr);
+        if (arrival == nullptr) continue;
+        EXPECT_EQ(arrival->header().offset, mine.offset);
+        EXPECT_EQ(arrival->header().bytes, mine.bytes);
+        EXPECT_EQ(arrival->data().size(), mine.bytes);
+        const auto expected =
+            static_cast<std::byte>(stamp(peer.value, at(t), 1000 + static_cast<std::size_t>(w.rank)));
+        EXPECT_TRUE(std::all_of(arrival->data().begin(), arrival->data().end(),
+                                [&](std::byte b) { return b == expected; }));
+      }
+    }
+    const Ledger ledger = w.transport.ledger();
+    for (WorkerId peer : others(w)) {
+      EXPECT_EQ(ledger.at(peer).bytes_offered, last * range_of(peer.value).bytes);
+      EXPECT_EQ(ledger.at(peer).bytes_read, last * range_of(w.rank).bytes);
+    }
+    return std::string();
+  });
+}
+
 // Each step has other readers, and who reads whom is not symmetric: worker r reads r + 1 + (t mod (n - 1)).
 TEST_P(Conformance, TimeVaryingDirectedReaders) {
   run_world(backend(), world(), [this](Worker& w) {

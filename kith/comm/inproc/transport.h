@@ -18,6 +18,7 @@ class InprocTransport final : public Transport {
   std::string_view backend() const override { return "inproc"; }
   WorkerId self() const override { return context_->self(); }
   const std::vector<WorkerId>& workers() const override { return context_->workers(); }
+  const std::vector<int>& machines() const override { return context_->machines(); }
   std::unique_ptr<Window> open(const WindowOptions& options, Deadline deadline) override;
   bool lost(WorkerId peer) const override;
   Ledger ledger() const override { return context_->ledger(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kith/base/check.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 
@@ -30,13 +31,19 @@ int checked_position(const std::vector<WorkerId>& workers, WorkerId self) {
 
 }  // namespace
 
-Context::Context(WorkerId self, std::vector<WorkerId> workers, Log* log, Clock::Duration long_wait)
+Context::Context(WorkerId self, std::vector<WorkerId> workers, Log* log, Clock::Duration long_wait,
+                 std::vector<int> machines)
     : workers_(std::move(workers)),
       self_index_(checked_position(workers_, self)),
+      machines_(machines.empty() ? std::vector<int>(workers_.size()) : std::move(machines)),
       log_(log != nullptr ? log : &silent_),
       long_wait_(long_wait),
       liveness_(workers_.size()),
-      lines_(workers_.size()) {}
+      lines_(workers_.size()) {
+  KITH_CHECK_EQ(machines_.size(), workers_.size(), "one machine per worker");
+  for (std::size_t i = 0; i < lines_.size(); ++i)
+    lines_[i].other_machine = machines_[i] != machines_[static_cast<std::size_t>(self_index_)];
+}
 
 int Context::index_of(WorkerId worker) const {
   return position(workers_, worker);

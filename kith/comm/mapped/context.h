@@ -15,9 +15,10 @@ namespace kith::comm::mapped {
 // What a transport and its windows share; windows keep it alive.
 class Context {
  public:
-  // `log` may be null. REQUIRES: `workers` ascending, without
-  // repetition, `self` among them (InputError otherwise).
-  Context(WorkerId self, std::vector<WorkerId> workers, Log* log, Clock::Duration long_wait);
+  // `log` may be null; `machines` as in Transport::machines, empty: all on one. REQUIRES: `workers`
+  // ascending, without repetition, `self` among them (InputError otherwise).
+  Context(WorkerId self, std::vector<WorkerId> workers, Log* log, Clock::Duration long_wait,
+          std::vector<int> machines = {});
 
   WorkerId self() const { return workers_[static_cast<std::size_t>(self_index_)]; }
   int self_index() const { return self_index_; }
@@ -25,6 +26,8 @@ class Context {
   WorkerId worker(int index) const { return workers_[static_cast<std::size_t>(index)]; }
   // -1 when there is no such worker.
   int index_of(WorkerId worker) const;
+
+  const std::vector<int>& machines() const { return machines_; }
 
   Liveness& liveness() { return liveness_; }
   Log& log() const { return *log_; }
@@ -42,6 +45,7 @@ class Context {
  private:
   const std::vector<WorkerId> workers_;
   const int self_index_;
+  const std::vector<int> machines_;
   NullLog silent_;
   Log* const log_;
   const Clock::Duration long_wait_;

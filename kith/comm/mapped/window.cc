@@ -98,10 +98,10 @@ void MappedWindow::publish(Version v, const PublishOptions& options) {
   }
   writer_.publish(to_word(v), options, readers_);
   notify(own_.control.board().published);
-  for (int reader : readers_) {
-    context_->record(reader, [&](PeerLedger& line) {
+  for (std::size_t i = 0; i < readers_.size(); ++i) {
+    context_->record(readers_[i], [&](PeerLedger& line) {
       ++line.versions_named;
-      line.bytes_offered += options.bytes;
+      line.bytes_offered += options.ranges.empty() ? options.bytes : options.ranges[i].bytes;
     });
   }
 }
@@ -221,6 +221,7 @@ Outcome MappedWindow::arrive(Peer& peer, Word v) {
   const Header header = peer.port.header(v);
   const std::byte* data = peer.block.payload + static_cast<std::size_t>(control.slot_of(v)) *
                                                    protocol::slot_stride(control.head());
+  data += header.offset;
   context_->record(peer.index, [&](PeerLedger& line) {
     ++line.arrivals;
     line.bytes_read += header.bytes;

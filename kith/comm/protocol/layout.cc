@@ -17,9 +17,10 @@ struct Offsets {
       : board(sizeof(Head)),
         slots(board + sizeof(Board)),
         names(slots + head.slots * sizeof(Slot)),
-        readers(round_up(names + head.slots * ((head.workers + 63) / 64) * sizeof(std::uint64_t), kLine)),
+        parts(names + head.slots * ((head.workers + 63) / 64) * sizeof(std::uint64_t)),
+        readers(round_up(parts + std::size_t{head.slots} * head.workers * sizeof(Part), kLine)),
         end(readers + head.workers * sizeof(Reader)) {}
-  std::size_t board, slots, names, readers, end;
+  std::size_t board, slots, names, parts, readers, end;
 };
 
 std::string mode_name(std::uint32_t mode) {
@@ -48,9 +49,11 @@ Control Control::create(std::byte* memory, const Head& head) {
   new (memory + at.board) Board;
   for (std::size_t i = 0; i < head.slots; ++i)
     new (memory + at.slots + i * sizeof(Slot)) Slot;
-  for (std::size_t i = at.names; i + sizeof(std::uint64_t) <= at.readers; i += sizeof(std::uint64_t)) {
+  for (std::size_t i = at.names; i < at.parts; i += sizeof(std::uint64_t)) {
     new (memory + i) std::atomic<std::uint64_t>(0);
   }
+  for (std::size_t i = 0; i < std::size_t{head.slots} * head.workers; ++i)
+    new (memory + at.parts + i * sizeof(Part)) Part;
   for (std::size_t i = 0; i < head.workers; ++i)
     new (memory + at.readers + i * sizeof(Reader)) Reader;
   return {memory, head};
@@ -84,6 +87,11 @@ void Control::set_named(int slot, std::span<const int> readers) const {
 
 bool Control::named(int slot, int reader) const {
   return (names(slot)[reader / 64].load(std::memory_order_relaxed) >> (reader % 64)) & 1;
+}
+
+Part& Control::part(int slot, int reader) const {
+  const std::size_t index = static_cast<std::size_t>(slot) * head_.workers + static_cast<std::size_t>(reader);
+  return reinterpret_cast<Part*>(memory_ + Offsets(head_).parts)[index];
 }
 
 std::size_t slot_stride(const Head& head) {

@@ -15,11 +15,12 @@ namespace kith::comm::protocol {
 // too, and a payload of slots, which only the writer writes. Every backend
 // that maps memory shares exactly this layout; kProtocol counts its changes.
 //
-//   Head | Board | Slot[slots] | named bits[slots][ceil(workers / 64)] | Reader[workers]
+//   Head | Board | Slot[slots] | named bits[slots][ceil(workers / 64)] | Part[slots][workers] |
+//   Reader[workers]
 //
 // Readers are numbered by their index among the transport's workers.
 inline constexpr std::uint64_t kMagic = 0x776f646e6977746bULL;  // "ktwindow"
-inline constexpr std::uint32_t kProtocol = 1;
+inline constexpr std::uint32_t kProtocol = 2;
 inline constexpr std::size_t kLine = 64;
 
 // What both sides must agree on; constant after construction.
@@ -60,6 +61,12 @@ struct alignas(kLine) Slot {
   std::atomic<std::uint32_t> codec{0};
 };
 
+// Scheduled mode: the part of a slot's payload that one named reader gets.
+struct Part {
+  std::atomic<std::uint64_t> offset{0};
+  std::atomic<std::uint64_t> bytes{0};
+};
+
 // Written by one reader, read by the writer.
 struct alignas(kLine) Reader {
   std::atomic<Word> past{kNothing};    // scheduled mode: done with this version and all before
@@ -85,6 +92,7 @@ class Control {
 
   void set_named(int slot, std::span<const int> readers) const;
   bool named(int slot, int reader) const;
+  Part& part(int slot, int reader) const;
 
  private:
   Control(std::byte* memory, const Head& head) : memory_(memory), head_(head) {}

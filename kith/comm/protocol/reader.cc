@@ -77,9 +77,13 @@ bool ReaderPort::pinned() const {
 }
 
 Header ReaderPort::header(Word v) const {
-  const Slot& slot = control_.slot(control_.slot_of(v));
+  const int index = control_.slot_of(v);
+  const Slot& slot = control_.slot(index);
+  const Part& part = control_.part(index, self_);
+  const bool whole = control_.head().mode == static_cast<std::uint32_t>(WindowMode::latest);
   return {.version = to_version(v),
-          .bytes = slot.bytes.load(std::memory_order_relaxed),
+          .bytes = (whole ? slot.bytes : part.bytes).load(std::memory_order_relaxed),
+          .offset = whole ? 0 : part.offset.load(std::memory_order_relaxed),
           .codec = slot.codec.load(std::memory_order_relaxed),
           .weight = slot.weight.load(std::memory_order_relaxed),
           .published = Clock::Time(Clock::Duration(slot.published.load(std::memory_order_relaxed))),

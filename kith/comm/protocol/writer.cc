@@ -52,6 +52,15 @@ void Writer::publish(Word v, const PublishOptions& options, std::span<const int>
       KITH_CHECK(std::find(peers_.begin(), peers_.end(), reader) != peers_.end(),
                  "a named reader must be a peer of the window");
     }
+    KITH_CHECK(options.ranges.empty() || options.ranges.size() == readers.size(),
+               "ranges are given for every reader or for none");
+    for (std::size_t i = 0; i < readers.size(); ++i) {
+      const Range range = options.ranges.empty() ? Range{0, options.bytes} : options.ranges[i];
+      KITH_CHECK_LE(range.offset + range.bytes, options.bytes, "a reader's part lies in the payload");
+      Part& part = control_.part(index, readers[i]);
+      part.offset.store(range.offset, std::memory_order_relaxed);
+      part.bytes.store(range.bytes, std::memory_order_relaxed);
+    }
     control_.set_named(index, readers);
     readers_[static_cast<std::size_t>(index)].assign(readers.begin(), readers.end());
   }

@@ -23,6 +23,7 @@ class ShmTransport final : public Transport {
   std::string_view backend() const override { return "shm"; }
   WorkerId self() const override { return context_->self(); }
   const std::vector<WorkerId>& workers() const override { return context_->workers(); }
+  const std::vector<int>& machines() const override { return context_->machines(); }
   std::unique_ptr<Window> open(const WindowOptions& options, Deadline deadline) override;
   bool lost(WorkerId peer) const override;
   Ledger ledger() const override { return context_->ledger(); }
