@@ -13,5 +13,7 @@ void add_data(CLI::App& app);
 // add_train and add_data, or a word of explanation where LibTorch was left out of the build.
 void add_training(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_env(CLI::App& app);
+void add_launch(CLI::App& app);
 
 }  // namespace kith::cli
