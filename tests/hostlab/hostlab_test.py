@@ -24,9 +24,11 @@ class LabTest(unittest.TestCase):
 
     def start(self, *arguments, **options):
         name, value = self.mark.split("=")
-        return subprocess.Popen([HOSTLAB, *arguments], stdin=options.pop("stdin", subprocess.DEVNULL),
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                env={**os.environ, name: value}, **options)
+        lab = subprocess.Popen([HOSTLAB, *arguments], stdin=options.pop("stdin", subprocess.DEVNULL),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, name: value}, **options)
+        self.addCleanup(lab.kill)
+        return lab
 
     def run_lab(self, *arguments):
         lab = self.start(*arguments)
