@@ -17,14 +17,19 @@
 #include "bench/cluster/worker.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/graph/schedule.h"
 
 namespace kith::bench {
 namespace {
 
-// Whole periods of aer on four nodes and of exp on eight workers.
-constexpr int kPeriod = 12;
-constexpr int kShortPeriod = 4;
 constexpr int kUntimed = 2;
+
+// Rounds differ inside a period, so that a block holds whole ones.
+int period_of(const std::string& mode, const Setup& setup) {
+  const std::string topology = mode.substr(0, mode.find('-'));
+  if (topology == "none" || topology == "ddp" || topology == "allreduce") return 1;
+  return static_cast<int>(graph::make_schedule({.topology = topology, .shape = setup.shape()})->period());
+}
 
 class Bench {
  public:
@@ -75,9 +80,9 @@ class Bench {
     const double block_seconds = flags_.common.quick ? 0.5 : 1;
     std::map<std::string, int> steps;
     for (const std::string& mode : flags_.modes) {
-      const double ms = contest.run(mode, kUntimed, kShortPeriod).ms();
-      const int periods = static_cast<int>(block_seconds * 1e3 / ms / kPeriod + 0.5);
-      steps[mode] = periods > 0 ? periods * kPeriod : kShortPeriod;
+      const int period = period_of(mode, setup);
+      const double ms = contest.run(mode, kUntimed, std::max(4, period)).ms();
+      steps[mode] = period * static_cast<int>(std::ceil(std::max(4.0, block_seconds * 1e3 / ms) / period));
     }
     Blocks blocks;
     for (int b = 0; b < flags_.blocks; ++b) {

@@ -13,6 +13,10 @@ std::string Setup::name() const {
   return cat(size, "_", hosts, "x", workers_per_host);
 }
 
+graph::Shape Setup::shape() const {
+  return graph::Shape(std::vector<int>(static_cast<std::size_t>(hosts), workers_per_host));
+}
+
 Contest::Contest(const Setup& setup, const ContestOptions& options) : setup_(setup), lab_(setup.hosts) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::vector<std::string> environment{"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=eth0",

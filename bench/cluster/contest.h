@@ -8,6 +8,7 @@
 #include "bench/common/peer_process.h"
 #include "bench/common/problem.h"
 #include "kith/base/temp_folder.h"
+#include "kith/graph/shape.h"
 
 namespace kith::bench {
 
@@ -19,12 +20,13 @@ struct Setup {
   int workers_per_host = 1;
 
   int workers() const { return hosts * workers_per_host; }
-  std::string name() const;  // "small_4x1"
+  graph::Shape shape() const;  // the placement, and what schedules see
+  std::string name() const;    // "small_4x1"
 };
 
 struct ContestOptions {
-  std::string transport;
-  std::string trace;  // a folder; "-": none
+  std::string transport = "routed";
+  std::string trace = "-";  // a folder; "-": none
 };
 
 // One block of steps of one mode, all workers together.

@@ -22,21 +22,18 @@ Problem problem_of(const std::string& size) {
   return problem;
 }
 
-// Across hosts where that is built, else what there is.
-std::string default_transport() {
-  for (const comm::Backend& backend : comm::backends()) {
-    if (backend.name == "routed") return "routed";
-  }
-  return "shm";
+// kith's way across hosts, where that is built.
+bool has_routed() {
+  return std::ranges::any_of(comm::backends(), [](const comm::Backend& b) { return b.name == "routed"; });
 }
 
 }  // namespace
 
 Flags parse_flags(int argc, char** argv) {
   Flags flags;
-  std::vector<std::string> sizes = kSizes, rates = kRates, modes = kModes;
+  std::vector<std::string> sizes = kSizes, rates = kRates;
+  std::vector<std::string> modes = has_routed() ? kModes : std::vector<std::string>{"none", "ddp"};
   std::vector<int> workers{1, 2};
-  flags.contest.transport = default_transport();
   flags.common = parse(
       argc, argv, "cluster", "Time per iteration on four hosts: kith, PyTorch DDP over Gloo, and local only",
       [&](CLI::App& app) {
@@ -55,7 +52,6 @@ Flags parse_flags(int argc, char** argv) {
         app.add_option("--trace", flags.contest.trace, "Chrome traces of kith's workers into FOLDER")
             ->option_text("FOLDER");
       });
-  if (flags.contest.trace.empty()) flags.contest.trace = "-";
   if (flags.common.quick) {
     sizes = {"small"};
     rates = {"1"};

@@ -9,8 +9,7 @@ namespace kith::bench {
 double predict_aer(const Setup& setup, const Measured& measured) {
   using sim::Distribution;
   sim::Scenario scenario;
-  scenario.placement =
-      graph::Shape(std::vector<int>(static_cast<std::size_t>(setup.hosts), setup.workers_per_host));
+  scenario.placement = setup.shape();
   // Inside a host nothing travels: models are read where they lie, and that is part of the step.
   const sim::Link inside{0, 1e12};
   scenario.network = {inside, {0, measured.link_bytes_per_second}, measured.link_bytes_per_second};

@@ -10,41 +10,77 @@
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/comm/file_store.h"
+#include "kith/comm/inproc/world.h"
+#include "kith/comm/memory_store.h"
 #include "kith/comm/registry.h"
 #include "kith/telemetry/file_sink.h"
 
 namespace kith::bench {
 namespace {
 
-double bytes_from_other_hosts(const comm::Transport& transport, const graph::Shape& shape) {
-  double bytes = 0;
-  for (const auto& [peer, ledger] : transport.ledger()) {
-    if (!shape.same_node(transport.self().value, peer.value)) bytes += static_cast<double>(ledger.bytes_read);
+// What this worker's models live in. It meets the others when a mode first needs them; local-only has a world
+// of its own, so that nothing but the machine is shared.
+class Surroundings {
+ public:
+  explicit Surroundings(const WorkerOptions& options)
+      : options_(options),
+        shape_(std::vector<int>(static_cast<std::size_t>(options.hosts), options.workers_per_host)),
+        log_(cat("worker ", options.rank), LogLevel::warning),
+        store_(options.folder),
+        alone_transport_(comm::InprocWorld::create(1)->join(WorkerId{0}, &log_)),
+        alone_{alone_transport_.get(), &alone_store_, Members::first(1), &clock_, &log_, nullptr} {
+    if (options.trace != "-") {
+      trace_ = telemetry::make_chrome_trace_sink(
+          {.path = cat(options.trace, "/worker-", options.rank, ".json"), .log = &log_});
+    }
   }
-  return bytes;
-}
+
+  std::unique_ptr<Contestant> make(const std::string& mode) {
+    const bool local = mode == "none";
+    return std::make_unique<Contestant>(local ? alone_ : together(), options_.rank, options_.problem,
+                                        options_for(mode, local ? graph::Shape::single_node(1) : shape_));
+  }
+
+  double bytes_from_other_hosts() const {
+    if (!transport_) return 0;
+    double bytes = 0;
+    for (const auto& [peer, ledger] : transport_->ledger()) {
+      if (!shape_.same_node(options_.rank, peer.value)) bytes += static_cast<double>(ledger.bytes_read);
+    }
+    return bytes;
+  }
+
+ private:
+  const engine::World& together() {
+    if (!transport_) {
+      const Members members = Members::first(shape_.workers());
+      comm::TransportOptions options;
+      options.self = WorkerId{options_.rank};
+      options.workers = members.workers;
+      options.store = &store_;
+      options.log = &log_;
+      transport_ = comm::make_transport(options_.transport, options);
+      together_ = {transport_.get(), &store_, members, &clock_, &log_, trace_.get()};
+    }
+    return together_;
+  }
+
+  const WorkerOptions options_;
+  const graph::Shape shape_;
+  const SteadyClock clock_;
+  StderrLog log_;
+  comm::FileStore store_;
+  comm::MemoryStore alone_store_;
+  std::unique_ptr<comm::Transport> alone_transport_;
+  const engine::World alone_;
+  std::unique_ptr<telemetry::Sink> trace_;
+  std::unique_ptr<comm::Transport> transport_;
+  engine::World together_;
+};
 
 int serve(const WorkerOptions& options) {
   torch::set_num_threads(1);
-  const SteadyClock clock;
-  StderrLog log(cat("worker ", options.rank), LogLevel::warning);
-  const graph::Shape shape(
-      std::vector<int>(static_cast<std::size_t>(options.hosts), options.workers_per_host));
-  const Members members = Members::first(shape.workers());
-  comm::FileStore store(options.folder);
-  comm::TransportOptions transport_options;
-  transport_options.self = WorkerId{options.rank};
-  transport_options.workers = members.workers;
-  transport_options.store = &store;
-  transport_options.log = &log;
-  const auto transport = comm::make_transport(options.transport, transport_options);
-  std::unique_ptr<telemetry::Sink> trace;
-  if (options.trace != "-") {
-    trace = telemetry::make_chrome_trace_sink(
-        {.path = cat(options.trace, "/worker-", options.rank, ".json"), .log = &log});
-  }
-  const engine::World world{transport.get(), &store, members, &clock, &log, trace.get()};
-
+  Surroundings surroundings(options);
   std::map<std::string, std::unique_ptr<Contestant>> contestants;
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
@@ -52,12 +88,10 @@ int serve(const WorkerOptions& options) {
     int untimed = 0, timed = 0;
     words >> order >> mode >> untimed >> timed;
     auto& contestant = contestants[mode];
-    if (!contestant) {
-      contestant = std::make_unique<Contestant>(world, options.problem, options_for(mode, shape));
-    }
-    const double before = bytes_from_other_hosts(*transport, shape);
+    if (!contestant) contestant = surroundings.make(mode);
+    const double before = surroundings.bytes_from_other_hosts();
     const Lap lap = contestant->run(untimed, timed);
-    std::cout << lap.text() << " " << bytes_from_other_hosts(*transport, shape) - before << std::endl;
+    std::cout << lap.text() << " " << surroundings.bytes_from_other_hosts() - before << std::endl;
   }
   return 0;
 }

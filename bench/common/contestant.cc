@@ -40,11 +40,12 @@ train::Options options_for(const std::string& mode, const graph::Shape& shape) {
   return options;
 }
 
-Contestant::Contestant(const engine::World& world, const Problem& problem, const train::Options& options)
+Contestant::Contestant(const engine::World& world, Rank rank, const Problem& problem,
+                       const train::Options& options)
     : world_(world),
       net_(make_net(problem)),
       model_(net_.ptr(), world, options),
-      x_(torch::cos(0.11 * torch::arange(problem.batch * problem.inputs, torch::kFloat64) + 3 * world.rank())
+      x_(torch::cos(0.11 * torch::arange(problem.batch * problem.inputs, torch::kFloat64) + 3 * rank)
              .to(torch::kFloat32)
              .view({problem.batch, problem.inputs})),
       y_(torch::arange(problem.batch, torch::kInt64).remainder(Problem::kOutputs)) {}

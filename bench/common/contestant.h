@@ -17,10 +17,10 @@ torch::nn::Sequential make_net(const Problem& problem);
 // follow it: "aer-bf16". InputError for a wire that does not exist.
 train::Options options_for(const std::string& mode, const graph::Shape& shape);
 
-// A model, its wrapper and its share of the data. The world outlives it.
+// A model, its wrapper and worker `rank`'s share of the data. The world outlives it.
 class Contestant {
  public:
-  Contestant(const engine::World& world, const Problem& problem, const train::Options& options);
+  Contestant(const engine::World& world, Rank rank, const Problem& problem, const train::Options& options);
 
   train::DecentralizedDataParallel& model() { return model_; }
 

@@ -59,7 +59,7 @@ int serve(const WorkerOptions& options) {
     }
     auto& contestant = contestants[mode];
     if (!contestant) {
-      contestant = std::make_unique<Contestant>(world, options.problem,
+      contestant = std::make_unique<Contestant>(world, options.rank, options.problem,
                                                 options_for(mode, shape_for(mode, options.workers)));
     }
     std::cout << contestant->run(untimed, timed).text() << std::endl;
