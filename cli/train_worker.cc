@@ -11,6 +11,7 @@
 
 #include "cli/data_folders.h"
 #include "cli/interrupt_watch.h"
+#include "cli/placement.h"
 #include "kith/base/clock.h"
 #include "kith/base/error.h"
 #include "kith/base/log.h"
@@ -39,11 +40,6 @@ std::vector<launch::Fact> facts_of(train::Job job) {
       facts.push_back({std::string(key.name), train::toml_text(key.field(job))});
   }
   return facts;
-}
-
-// The shape that the topology sees where the job names none: one node per machine.
-std::string default_nodes(const launch::Joined&) {
-  return {};
 }
 
 // Worker 0 prepares the run and tells the others; everybody returns the same, or fails alike.
@@ -117,7 +113,7 @@ int train_placed(const PlacedTraining& training) {
   if (training.backend_from_job) joining.backend = job.world.backend;
   const launch::Joined world = launch::join(place, joining);
   job.world.backend = world.transport().backend();
-  if (job.world.nodes.empty()) job.world.nodes = default_nodes(world);
+  if (job.world.nodes.empty()) job.world.nodes = nodes_of(world.transport());
 
   const PreparedRun run = prepare_together(training, job, world.store());
   const train::TrainerOptions options{job, run.folder, run.checkpoint, on_terminal()};

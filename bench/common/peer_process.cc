@@ -1,4 +1,4 @@
-#include "bench/iteration/peer_process.h"
+#include "bench/common/peer_process.h"
 
 #include <array>
 #include <cerrno>
@@ -62,7 +62,7 @@ PeerProcess::~PeerProcess() {
 void PeerProcess::order(const std::string& line) {
   const std::string text = line + "\n";
   if (::write(in_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    throw Error(cat("a worker does not take the order '", line, "'"), "bench/iteration");
+    throw Error(cat("a worker does not take the order '", line, "'"), "bench");
   }
 }
 
@@ -76,8 +76,7 @@ std::string PeerProcess::answer() {
     }
     std::array<char, 4096> chunk{};
     const ssize_t got = ::read(out_, chunk.data(), chunk.size());
-    if (got <= 0)
-      throw Error("a worker ended instead of answering", "bench/iteration", "its message is above");
+    if (got <= 0) throw Error("a worker ended instead of answering", "bench", "its message is above");
     buffered_.append(chunk.data(), static_cast<std::size_t>(got));
   }
 }

@@ -1,0 +1,69 @@
+#include "bench/cluster/contest.h"
+
+#include <filesystem>
+#include <numeric>
+#include <sstream>
+
+#include "bench/cluster/worker.h"
+#include "kith/base/text.h"
+
+namespace kith::bench {
+
+std::string Setup::name() const {
+  return cat(size, "_", hosts, "x", workers_per_host);
+}
+
+graph::Shape Setup::shape() const {
+  return graph::Shape(std::vector<int>(static_cast<std::size_t>(hosts), workers_per_host));
+}
+
+Contest::Contest(const Setup& setup, const ContestOptions& options) : setup_(setup), lab_(setup.hosts) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::vector<std::string> environment{"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=eth0",
+                                             "UCX_NET_DEVICES=eth0", "KITH_INTERFACE=eth0"};
+  for (int rank = 0; rank < setup.workers(); ++rank) {
+    const int host = rank / setup.workers_per_host;
+    const WorkerOptions worker{rank,           setup.hosts,       setup.workers_per_host,
+                               folder_.path(), options.transport, options.trace,
+                               setup.problem};
+    std::vector<std::string> command{program, "--worker"};
+    const std::vector<std::string> words = worker.words();
+    command.insert(command.end(), words.begin(), words.end());
+    kith_.emplace_back(lab_.on(host, command), environment);
+  }
+  for (int rank = 0; rank < setup.workers(); ++rank) {
+    std::vector<std::string> command{"/usr/bin/python3", KITH_DDP_SCRIPT, std::to_string(rank),
+                                     std::to_string(setup.workers()), folder_.path()};
+    const std::vector<std::string> job = setup.problem.words();
+    command.insert(command.end(), job.begin(), job.end());
+    ddp_.emplace_back(lab_.on(rank / setup.workers_per_host, command), environment);
+  }
+  for (PeerProcess& peer : ddp_)
+    peer.answer();
+}
+
+Block Contest::run(const std::string& mode, int untimed, int timed) {
+  const bool ddp = mode == "ddp";
+  std::vector<PeerProcess>& peers = ddp ? ddp_ : kith_;
+  const std::vector<double> before = lab_.sent();
+  for (PeerProcess& peer : peers)
+    peer.order(ddp ? cat("run ", untimed, " ", timed) : cat("run ", mode, " ", untimed, " ", timed));
+  Block block;
+  block.steps = timed;
+  std::vector<Lap> laps;
+  const double host_steps = static_cast<double>(untimed + timed) * setup_.hosts;
+  for (PeerProcess& peer : peers) {
+    const std::string answer = peer.answer();
+    laps.push_back(Lap::parse(answer, cat(setup_.name(), ", ", mode)));
+    if (!ddp) block.from_ledgers += std::stod(answer.substr(answer.rfind(' '))) / host_steps;
+  }
+  block.lap = together(laps);
+  lab_.settle();
+  const std::vector<double> after = lab_.sent();
+  block.sent = (std::accumulate(after.begin(), after.end(), 0.0) -
+                std::accumulate(before.begin(), before.end(), 0.0)) /
+               host_steps;
+  return block;
+}
+
+}  // namespace kith::bench
