@@ -11,8 +11,8 @@
 
 namespace {
 
-// kith launch takes the first word that is no flag of its own, and all that follow, as the command to run; a "--"
-// before it is the user's good style, and CLI11 would hand the rest to the outermost command.
+// kith launch takes the first word that is no flag of its own, and all that follow, as the command to run; a
+// "--" before it is the user's good style, and CLI11 would hand the rest to the outermost command.
 std::vector<const char*> words_of(int argc, char** argv) {
   std::vector<const char*> words(argv, argv + argc);
   if (argc > 1 && std::string_view(argv[1]) == "launch") {
