@@ -49,6 +49,13 @@ int Context::index_of(WorkerId worker) const {
   return position(workers_, worker);
 }
 
+std::vector<int> Context::indices_of(const std::vector<WorkerId>& some) const {
+  std::vector<int> indices;
+  for (WorkerId worker : some)
+    indices.push_back(index_of(worker));
+  return indices;
+}
+
 Ledger Context::ledger() const {
   std::lock_guard lock(ledger_mutex_);
   Ledger ledger;

@@ -26,6 +26,8 @@ class Context {
   WorkerId worker(int index) const { return workers_[static_cast<std::size_t>(index)]; }
   // -1 when there is no such worker.
   int index_of(WorkerId worker) const;
+  // REQUIRES: each is a worker.
+  std::vector<int> indices_of(const std::vector<WorkerId>& some) const;
 
   const std::vector<int>& machines() const { return machines_; }
 
