@@ -181,7 +181,7 @@ Outcome MappedWindow::newest(WorkerId peer_id, std::optional<Version> after, Dea
     const auto word = peer.port.try_newest(after_word);
     if (word) return arrive(peer, *word);
     // An aim that failed may have held the writer up for a moment.
-    tell_freed(peer);
+    if (!peer.mirrored()) tell_freed(peer);
     return std::nullopt;
   };
   std::optional<Outcome> outcome = attempt();
@@ -206,7 +206,7 @@ void MappedWindow::release(WorkerId peer_id, Version version) {
   if (options_.mode == WindowMode::scheduled) {
     peer.port.release(to_word(version));
   } else {
-    peer.port.unpin();
+    peer.port.look_away(to_word(version));
   }
   tell_freed(peer);
 }
