@@ -7,6 +7,8 @@
 #include "kith/base/error.h"
 #include "kith/comm/file_store.h"
 #include "kith/comm/memory_store.h"
+#include "kith/comm/tcp_store.h"
+#include "kith/comm/tcp_store_server.h"
 #include "tests/support/worlds.h"
 
 namespace kith::comm {
@@ -21,16 +23,23 @@ class AnyStore : public ::testing::TestWithParam<std::string> {
   // Another handle of the same store, as another worker has it.
   Store& another() {
     if (GetParam() == "memory") return memory_;
-    files_.push_back(std::make_unique<FileStore>(folder_.path()));
-    return *files_.back();
+    if (GetParam() == "file") {
+      handles_.push_back(std::make_unique<FileStore>(folder_.path()));
+    } else {
+      if (!server_)
+        server_ = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.listen = {{"127.0.0.1", 0}}});
+      handles_.push_back(std::make_unique<TcpStore>(TcpStoreOptions{.server = server_->bound()}, in_time()));
+    }
+    return *handles_.back();
   }
 
  private:
   support::TempFolder folder_;
   MemoryStore memory_;
-  std::vector<std::unique_ptr<FileStore>> files_;
+  std::unique_ptr<TcpStoreServer> server_;
+  std::vector<std::unique_ptr<Store>> handles_;
 };
-INSTANTIATE_TEST_SUITE_P(All, AnyStore, ::testing::Values("memory", "file"),
+INSTANTIATE_TEST_SUITE_P(All, AnyStore, ::testing::Values("memory", "file", "tcp"),
                          [](const auto& param) { return param.param; });
 
 TEST_P(AnyStore, KeepsAnyKeyAndAnyValue) {
@@ -78,6 +87,21 @@ TEST_P(AnyStore, CountersAndFirstWritersAreAtomic) {
   for (const std::string& winner : winners)
     EXPECT_EQ(winner, winners[0]);
   EXPECT_EQ(stores[0]->get("first"), winners[0]);
+}
+
+TEST_P(AnyStore, KeepsMegabytes) {
+  const std::string large(5'000'000, '\xfe');
+  another().set("large", large);
+  EXPECT_EQ(another().get("large"), large);
+}
+
+TEST_P(AnyStore, AWaitOfOneThreadDoesNotHoldUpAnother) {
+  Store& store = another();
+  std::thread waiter([&] { EXPECT_EQ(store.wait("later", in_time()), "came"); });
+  store.set("now", "1");
+  EXPECT_EQ(store.get("now"), "1");
+  store.set("later", "came");
+  waiter.join();
 }
 
 TEST_P(AnyStore, ACounterMustBeANumber) {
