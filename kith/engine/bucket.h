@@ -15,9 +15,8 @@ namespace kith::engine {
 // What all buckets share in one step.
 struct StepContext {
   std::int64_t step = 0;
-  graph::WorkerRound now;              // this step's round; oneself alone when the trigger does not fire
-  std::vector<WorkerId> readers;       // of what is published for this step's round
-  std::vector<WorkerId> next_readers;  // of what is published for the next step's round
+  graph::WorkerRound now;   // this step's round; oneself alone when the trigger does not fire
+  graph::WorkerRound next;  // the next step's
   bool directed = false;
   StepOptions options;
 };

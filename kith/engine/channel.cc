@@ -19,11 +19,27 @@ std::unique_ptr<comm::Window> open_window(const World& world, const ChannelOptio
   return world.transport->open(window, world.clock->now() + options.patience);
 }
 
+template <class T>
+std::unique_ptr<gossip::MachineReducer<T>> open_across(const World& world, const ChannelOptions& options,
+                                                       const std::vector<int>& machines) {
+  if (!options.threads) return nullptr;
+  const gossip::HopSizes sizes = gossip::HopSizes::of(*options.schedule, machines, options.count);
+  return std::make_unique<gossip::MachineReducer<T>>(
+      *world.transport, typename gossip::MachineReducer<T>::Options{options.name, options.count, options.wire,
+                                                                    sizes, machines, world.members.workers,
+                                                                    world.clock->now() + options.patience});
+}
+
 }  // namespace
 
 template <class T>
 Channel<T>::Channel(const World& world, const ChannelOptions& options)
-    : world_(world), options_(options), window_(open_window(world, options)) {
+    : world_(world),
+      options_(options),
+      machines_(gossip::machines_of(*world.transport, world.members)),
+      window_(open_window(world, options)),
+      across_(open_across<T>(world, options, machines_)),
+      mean_(across_ ? options.count : 0) {
   if (lossy() && options.keeps_values) values_.resize(options.count);
 }
 
@@ -57,13 +73,31 @@ kernels::Destination<T> Channel<T>::outgoing(std::size_t first) {
 }
 
 template <class T>
-void Channel<T>::publish(std::vector<WorkerId> readers, double weight) {
+void Channel<T>::publish(const graph::WorkerRound& round, double weight) {
   next_slot();
   ++published_;
   next_is_open_ = false;
-  comm::PublishOptions options{.bytes = message_bytes(), .weight = weight, .readers = std::move(readers)};
+  comm::PublishOptions options{.bytes = message_bytes(), .weight = weight};
+  gossip::address(options, round, world_.members, world_.rank(), machines_, options_.count,
+                  size_of(options_.wire));
   if (world_.trace) options.time = world_.clock->now();
   window_->publish(version(published_), options);
+  if (!gossip::GroupPlan::applies(round, machines_)) return;
+  const gossip::Own own{nullptr, dtype_of<T>(), window_->slot(version(published_)).data(), options_.wire,
+                        weight};
+  averaging_ =
+      options_.threads->submit(*across_, across_->begin(*window_, round, own, gather_options(), mean_));
+}
+
+template <class T>
+gossip::GatherOptions Channel<T>::gather_options() const {
+  gossip::GatherOptions options;
+  options.self = world_.rank();
+  options.members = &world_.members;
+  options.version = version(published_);
+  options.deadline = world_.clock->now() + options_.patience;
+  options.clock = world_.clock;
+  return options;
 }
 
 template <class T>
@@ -72,12 +106,13 @@ const gossip::Gathered& Channel<T>::gather(const graph::WorkerRound& round, cons
   const void* const published = window_->slot(version(published_)).data();
   gossip::Own own{own_values, dtype_of<T>(), published, options_.wire, weight};
   if (!own.values) own.values = lossy() ? static_cast<const void*>(values_.data()) : published;
-  gossip::GatherOptions options;
-  options.self = world_.rank();
-  options.members = &world_.members;
-  options.version = version(published_);
-  options.deadline = world_.clock->now() + options_.patience;
-  options.clock = world_.clock;
+  if (averaging_.valid()) {
+    const Clock::Time begin = world_.clock->now();
+    gossip::RoundReport report = averaging_.get();
+    report.waited = world_.clock->now() - begin;  // the rest was under way while the model computed
+    return gathered_.emplace(gossip::Gathered::of_mean(mean_.data(), own, std::move(report)));
+  }
+  gossip::GatherOptions options = gather_options();
   options.directed = directed;
   gathered_.emplace(gossip::gather(*window_, round, own, options));
   if (world_.trace) trace_messages();

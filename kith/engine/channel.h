@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "kith/engine/comm_threads.h"
 #include "kith/engine/world.h"
 #include "kith/gossip/gather.h"
 #include "kith/graph/schedule.h"
@@ -20,6 +22,8 @@ struct ChannelOptions {
   std::uint64_t digest = 0;
   Clock::Duration patience{};
   bool keeps_values = false;  // on a lossy wire: keep the full-precision vector here (it lies nowhere else)
+  const graph::Schedule* schedule = nullptr;
+  CommThreads* threads = nullptr;  // for rounds over machines; null when the schedule has none
 };
 
 // One vector of a bucket that neighbours can read: a window with its version numbers. Versions count
@@ -43,7 +47,9 @@ class Channel {
   kernels::Destination<T> outgoing(std::size_t first);
   // The next version's slot, as bytes.
   std::byte* next_slot();
-  void publish(std::vector<WorkerId> readers, double weight);
+  // Makes the next version visible to its readers in `round`. A group that spans machines is averaged from
+  // here on, while the model computes.
+  void publish(const graph::WorkerRound& round, double weight);
 
   // Awaits the readable neighbours of `round` at the version published last. `own_values` are the
   // full-precision values behind it, or null when they lie in the window or here. Held until release().
@@ -52,17 +58,24 @@ class Channel {
   void release() { gathered_.reset(); }
 
   std::size_t window_bytes() const { return 2 * options_.count * size_of(options_.wire); }
-  std::size_t staging_bytes() const { return values_.size() * sizeof(T); }
+  std::size_t staging_bytes() const {
+    return (values_.size() + mean_.size()) * sizeof(T) + (across_ ? across_->memory_bytes() : 0);
+  }
   std::size_t message_bytes() const { return options_.count * size_of(options_.wire); }
 
  private:
   // A message is on its way from its publication until this worker has taken it up.
   void trace_messages() const;
+  gossip::GatherOptions gather_options() const;
   Version version(std::uint64_t number) const { return {world_.members.epoch, number}; }
 
   const World& world_;
   const ChannelOptions options_;
+  const std::vector<int> machines_;  // by rank
   const std::unique_ptr<comm::Window> window_;
+  const std::unique_ptr<gossip::MachineReducer<T>> across_;  // null when no group spans machines
+  std::vector<T> mean_;                                      // of a group that spans machines
+  std::future<gossip::RoundReport> averaging_;               // under way
   std::vector<T> values_;
   std::uint64_t published_ = 0;
   bool next_is_open_ = false;

@@ -69,7 +69,6 @@ class Engine::Impl {
   std::unique_ptr<Bucket> make_bucket(const Rules<T>& rules, std::size_t index, const BucketPlan& plan);
   bool mixes(std::int64_t step) const { return (step + 1) % options_.mix_every == 0; }
   graph::WorkerRound round(std::int64_t step) const;
-  std::vector<WorkerId> readers(std::int64_t step) const;
   StepContext context(std::int64_t step) const;
   void reduce_rest(std::span<const SegmentInput> inputs);
   void submit_complete();
@@ -80,8 +79,10 @@ class Engine::Impl {
   std::vector<bool> is_ready_;
   std::vector<std::size_t> missing_;  // per bucket
   std::size_t submitted_ = 0;
-  bool reduced_ = false;                               // this step's gradients are averaged
-  std::unique_ptr<ReductionThread> reduction_thread_;  // last: ends before what its jobs use
+  bool reduced_ = false;  // this step's gradients are averaged
+  // Last: they end before what their jobs use.
+  std::unique_ptr<ReductionThread> reduction_thread_;
+  std::unique_ptr<CommThreads> comm_threads_;  // null when no group spans machines
 };
 
 Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segments)
@@ -102,6 +103,11 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
                      "topology",
                      schedule_->directed() ? "a directed topology needs algorithm 'sgp'"
                                            : "'sgp' needs a directed topology, such as exp-directed");
+  }
+  const bool exchanges = !rules32_.algorithm->channels().empty();
+  if (exchanges &&
+      gossip::HopSizes::of(*schedule_, gossip::machines_of(*world_.transport, world_.members), 1).any()) {
+    comm_threads_ = std::make_unique<CommThreads>();
   }
   const std::vector<BucketPlan> plans = cut_buckets(segments_, options_.bucket_bytes);
   bucket_of_.resize(segments_.size());
@@ -129,6 +135,8 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   if (size_of(bucket.wire) >= sizeof(T)) bucket.wire = dtype_of<T>();
   bucket.allreduce = options_.algorithm == "allreduce";
   bucket.patience = options_.patience;
+  bucket.schedule = schedule_.get();
+  bucket.threads = comm_threads_.get();
   const auto channels = rules.algorithm->channels();
   const bool can_alternate = !channels.empty() && channels.front().is_model && bucket.wire == dtype_of<T>();
   if (options_.layout == Layout::alternating && !can_alternate) {
@@ -146,15 +154,8 @@ graph::WorkerRound Engine::Impl::round(std::int64_t step) const {
   return alone;
 }
 
-std::vector<WorkerId> Engine::Impl::readers(std::int64_t step) const {
-  std::vector<WorkerId> workers;
-  for (Rank rank : graph::readers_of(round(step), world_.rank()))
-    workers.push_back(world_.members.at(rank));
-  return workers;
-}
-
 StepContext Engine::Impl::context(std::int64_t step) const {
-  return {step, round(step), readers(step), readers(step + 1), schedule_->directed() && mixes(step), {}};
+  return {step, round(step), round(step + 1), schedule_->directed() && mixes(step), {}};
 }
 
 Collectives& Engine::Impl::collectives() {

@@ -63,6 +63,8 @@ TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& option
     channel.digest = options.digest;
     channel.patience = options.patience;
     channel.keeps_values = !spec.is_model;
+    channel.schedule = options.schedule;
+    channel.threads = options.threads;
     channels_.push_back(std::make_unique<Channel<T>>(world, channel));
   }
   if (!alternating() && has_master()) master_.resize(count);
@@ -194,7 +196,7 @@ void TypedBucket<T>::publish(int index) {
     for (const Part& part : parts_)
       std::memcpy(slot + part.first, home(part), part.count * sizeof(T));
   }
-  channel.publish(is_model ? context_->next_readers : context_->readers, weight_);
+  channel.publish(is_model ? context_->next : context_->now, weight_);
   if (is_model) model_version_ = channel.published();
   tally_.bytes_published += channel.message_bytes();
 }
@@ -261,7 +263,7 @@ void TypedBucket<T>::publish_first(const StepContext& first) {
       void* const out = channel.lossy() ? to.encoded : to.values;
       kernels_->convert(out, options_.wire, home(part), dtype_of<T>(), part.count);
     }
-    channel.publish(first.readers, weight_);
+    channel.publish(first.now, weight_);
   }
 }
 

@@ -22,6 +22,8 @@ struct TypedBucketOptions {
   Layout layout = Layout::staged;  // alternating or staged
   bool allreduce = false;
   Clock::Duration patience{};
+  const graph::Schedule* schedule = nullptr;
+  CommThreads* threads = nullptr;  // for rounds over machines; null when the schedule has none
 };
 
 // A bucket whose arithmetic is in T: fp64 parameters in double, all others in float (16-bit parameters have a

@@ -49,6 +49,20 @@ void publish(comm::Window& window, Version version, std::size_t bytes, const Mem
   window.publish(version, options);
 }
 
+template <class T>
+std::unique_ptr<MachineReducer<T>> open_across(comm::Transport& transport,
+                                               const graph::WorkerRound& everybody,
+                                               const std::vector<int>& machines, const Members& members,
+                                               const CollectiveOptions& options, Deadline deadline) {
+  if (!GroupPlan::applies(everybody, machines)) return nullptr;
+  HopSizes sizes;
+  for (Rank rank : everybody.group)
+    sizes.include(GroupPlan(everybody.group, machines, rank, options.count));
+  return std::make_unique<MachineReducer<T>>(
+      transport, typename MachineReducer<T>::Options{options.name, options.count, dtype_of<T>(), sizes,
+                                                     machines, members.workers, deadline});
+}
+
 }  // namespace
 
 template <class T>
@@ -61,11 +75,14 @@ Collective<T>::Collective(comm::Transport& transport, Members members, kernels::
       options_(std::move(options)),
       self_(members_.rank_of(transport.self())),
       everybody_(group_of(members_)),
+      machines_(machines_of(transport, members_)),
       vectors_(transport.open(window_options(members_, options_.name, options_.count * sizeof(T)),
                               clock.now() + options_.open_timeout)),
       scalars_(transport.open(window_options(members_, options_.name + "/scalar", sizeof(double)),
                               clock.now() + options_.open_timeout)),
-      reducer_(GroupReducer<T>::pays(everybody_, options_.count)
+      across_(open_across<T>(transport, everybody_, machines_, members_, options_,
+                             clock.now() + options_.open_timeout)),
+      reducer_(!across_ && GroupReducer<T>::pays(everybody_, options_.count)
                    ? std::make_unique<GroupReducer<T>>(
                          transport, kernels,
                          typename GroupReducer<T>::Options{options_.name, options_.count, members_.workers,
@@ -77,7 +94,8 @@ std::size_t Collective<T>::window_bytes() const {
   const auto slots = [](const comm::Window& w) {
     return static_cast<std::size_t>(w.options().slots) * w.options().bytes;
   };
-  return slots(*vectors_) + slots(*scalars_) + (reducer_ ? reducer_->window_bytes() : 0);
+  return slots(*vectors_) + slots(*scalars_) + (reducer_ ? reducer_->window_bytes() : 0) +
+         (across_ ? across_->memory_bytes() : 0);
 }
 
 template <class T>
@@ -90,10 +108,13 @@ template <class T>
 RoundReport Collective<T>::mean_of_outgoing(std::span<T> to, Deadline deadline) {
   const Version version = next_vector();
   ++vector_step_;
-  publish(*vectors_, version, to.size_bytes(), members_, transport_.self());
+  comm::PublishOptions publication{.bytes = to.size_bytes()};
+  address(publication, everybody_, members_, self_, machines_, to.size(), sizeof(T));
+  vectors_->publish(version, publication);
   const void* const published = vectors_->slot(version).data();
   const Own own{published, dtype_of<T>(), published, dtype_of<T>(), 1};
   const GatherOptions options{self_, &members_, version, deadline, &clock_, false};
+  if (across_) return across_->reduce(*vectors_, everybody_, own, options, to);
   const Gathered gathered = gossip::gather(*vectors_, everybody_, own, options);
   const kernels::Destination<T> destination{to.data(), nullptr, DType::bf16};
   if (reducer_) return reducer_->reduce(gathered, everybody_, own, destination, to.size(), options);

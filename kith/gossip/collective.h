@@ -8,6 +8,7 @@
 
 #include "kith/comm/transport.h"
 #include "kith/gossip/group_reducer.h"
+#include "kith/gossip/machine_reducer.h"
 
 namespace kith::gossip {
 
@@ -54,9 +55,11 @@ class Collective {
   const CollectiveOptions options_;
   const Rank self_;
   const graph::WorkerRound everybody_;
+  const std::vector<int> machines_;  // by rank
   const std::unique_ptr<comm::Window> vectors_;
   const std::unique_ptr<comm::Window> scalars_;
-  const std::unique_ptr<GroupReducer<T>> reducer_;  // null when the group is too small for it
+  const std::unique_ptr<MachineReducer<T>> across_;  // null when all are on one machine
+  const std::unique_ptr<GroupReducer<T>> reducer_;   // null when the group is too small for it, or on several
   std::uint64_t vector_step_ = 0;
   std::uint64_t scalar_step_ = 0;
 };

@@ -36,8 +36,21 @@ kernels::Mix Gathered::mix_from(std::size_t first, std::vector<kernels::Source>&
   scratch = sources_;
   for (kernels::Source& source : scratch)
     source.data = shifted(source.data, source.type, first);
-  if (own_values) scratch[own_].data = own_values;
+  if (own_values && own_) scratch[*own_].data = own_values;
   return {scratch, scale_};
+}
+
+Gathered Gathered::of_mean(const void* mean, const Own& own, RoundReport report) {
+  Gathered result;
+  result.report_ = std::move(report);
+  result.sources_ = {{mean, own.type, 1}};
+  if (own.lossy()) {
+    // x_i + (mean of what was published) - (what oneself published)
+    result.own_ = result.sources_.size();
+    result.sources_.push_back({own.values, own.type, 1});
+    result.sources_.push_back({own.published, own.wire, -1});
+  }
+  return result;
 }
 
 Gathered gather(comm::Window& window, const graph::WorkerRound& round, const Own& own,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kith/base/clock.h"
@@ -45,12 +46,15 @@ class Gathered {
   const RoundReport& report() const { return report_; }
   const std::vector<comm::Arrival>& arrivals() const { return arrivals_; }
 
+  // A round that is done already: `mean`, of own.type, is the mean of what the group published.
+  static Gathered of_mean(const void* mean, const Own& own, RoundReport report);
+
  private:
   friend Gathered gather(comm::Window&, const graph::WorkerRound&, const Own&, const GatherOptions&);
 
   std::vector<comm::Arrival> arrivals_;
   std::vector<kernels::Source> sources_;
-  std::size_t own_ = 0;  // which source is Own::values
+  std::optional<std::size_t> own_;  // which source is Own::values
   double scale_ = 1;
   RoundReport report_;
 };

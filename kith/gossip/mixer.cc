@@ -1,6 +1,7 @@
 #include "kith/gossip/mixer.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -38,6 +39,18 @@ std::unique_ptr<GroupReducer<T>> open_reducer(comm::Transport& transport, const 
   return nullptr;
 }
 
+template <class T>
+std::unique_ptr<MachineReducer<T>> open_across(comm::Transport& transport, const graph::Schedule& schedule,
+                                               const Members& members, const MixerOptions& options,
+                                               Deadline deadline) {
+  const std::vector<int> machines = machines_of(transport, members);
+  const HopSizes sizes = HopSizes::of(schedule, machines, options.count);
+  if (!sizes.any()) return nullptr;
+  return std::make_unique<MachineReducer<T>>(
+      transport, typename MachineReducer<T>::Options{options.name, options.count, options.wire, sizes,
+                                                     machines, members.workers, deadline});
+}
+
 }  // namespace
 
 template <class T>
@@ -50,9 +63,11 @@ Mixer<T>::Mixer(comm::Transport& transport, const graph::Schedule& schedule, Mem
       clock_(clock),
       options_(std::move(options)),
       self_(members_.rank_of(transport.self())),
+      machines_(machines_of(transport, members_)),
       window_(open_window(transport, members_, options_, clock.now() + options_.open_timeout)),
       reducer_(open_reducer<T>(transport, schedule, members_, kernels, options_,
-                               clock.now() + options_.open_timeout)) {
+                               clock.now() + options_.open_timeout)),
+      across_(open_across<T>(transport, schedule, members_, options_, clock.now() + options_.open_timeout)) {
   KITH_CHECK_EQ(members_.size(), schedule.workers(), "one member for each worker of the schedule");
   if (options_.wire != dtype_of<T>()) private_values_.resize(options_.count);
 }
@@ -73,8 +88,8 @@ void Mixer<T>::publish(std::int64_t t) {
   comm::PublishOptions publish;
   publish.bytes = options_.count * size_of(options_.wire);
   publish.weight = weight_;
-  for (Rank reader : graph::readers_of(schedule_.round(self_, t), self_))
-    publish.readers.push_back(members_.at(reader));
+  address(publish, schedule_.round(self_, t), members_, self_, machines_, options_.count,
+          size_of(options_.wire));
   window_->publish(version(t), publish);
 }
 
@@ -97,7 +112,9 @@ RoundReport Mixer<T>::round(Deadline deadline) {
   const graph::WorkerRound round = schedule_.round(self_, t_);
   const GatherOptions options{self_, &members_, now, deadline, &clock_, schedule_.directed()};
   const Own mine = own(now);
-  const Gathered gathered = gather(*window_, round, mine, options);
+  const bool across = GroupPlan::applies(round, machines_);
+  std::optional<Gathered> gathered;
+  if (!across) gathered = gather(*window_, round, mine, options);
 
   // The next slot holds version t-1; its readers have had a whole round to let go of it. One that has not by
   // the deadline is slow or gone, but its memory cannot be taken from under it: wait on, boundedly, until it
@@ -122,11 +139,13 @@ RoundReport Mixer<T>::round(Deadline deadline) {
   const T* const old = before_mix.empty() ? static_cast<const T*>(mine.values) : before_mix.data();
 
   RoundReport report;
-  if (reducer_ && GroupReducer<T>::pays(round, options_.count)) {
-    report = reducer_->reduce(gathered, round, mine, to, options_.count, options);
+  if (across) {
+    report = mix_group_across(round, mine, to, options);
+  } else if (reducer_ && GroupReducer<T>::pays(round, options_.count)) {
+    report = reducer_->reduce(*gathered, round, mine, to, options_.count, options);
   } else {
-    kernels_.mix(to, gathered.mix(), options_.count);
-    report = gathered.report();
+    kernels_.mix(to, gathered->mix(), options_.count);
+    report = gathered->report();
   }
   report.waited += held_up;
   if (options_.measure_shift)
@@ -134,6 +153,18 @@ RoundReport Mixer<T>::round(Deadline deadline) {
   weight_ = report.weight;
   ++t_;
   publish(t_);
+  return report;
+}
+
+template <class T>
+RoundReport Mixer<T>::mix_group_across(const graph::WorkerRound& round, const Own& own,
+                                       const kernels::Destination<T>& to, const GatherOptions& options) {
+  if (!own.lossy()) return across_->reduce(*window_, round, own, options, {to.values, options_.count});
+  mean_.resize(options_.count);
+  const RoundReport report = across_->reduce(*window_, round, own, options, mean_);
+  const kernels::Source sources[] = {
+      {mean_.data(), dtype_of<T>(), 1}, {own.values, own.type, 1}, {own.published, own.wire, -1}};
+  kernels_.mix(to, {sources, 1}, options_.count);
   return report;
 }
 

@@ -9,6 +9,7 @@
 #include "kith/comm/transport.h"
 #include "kith/gossip/gather.h"
 #include "kith/gossip/group_reducer.h"
+#include "kith/gossip/machine_reducer.h"
 
 namespace kith::gossip {
 
@@ -51,6 +52,8 @@ class Mixer {
   Own own(Version v);
   Version version(std::int64_t t) const { return {members_.epoch, static_cast<std::uint64_t>(t)}; }
   void publish(std::int64_t t);
+  RoundReport mix_group_across(const graph::WorkerRound& round, const Own& own,
+                               const kernels::Destination<T>& to, const GatherOptions& options);
 
   comm::Transport& transport_;
   const graph::Schedule& schedule_;
@@ -59,9 +62,12 @@ class Mixer {
   const Clock& clock_;
   const MixerOptions options_;
   const Rank self_;
+  const std::vector<int> machines_;  // by rank
   const std::unique_ptr<comm::Window> window_;
-  const std::unique_ptr<GroupReducer<T>> reducer_;  // null when no group is large enough
-  std::vector<T> private_values_;                   // lossy wire only
+  const std::unique_ptr<GroupReducer<T>> reducer_;   // null when no group is large enough
+  const std::unique_ptr<MachineReducer<T>> across_;  // null when no group spans machines
+  std::vector<T> private_values_;                    // lossy wire only
+  std::vector<T> mean_;                              // lossy wire, groups that span machines
   std::int64_t t_ = 0;
   double weight_ = 1;
 };

@@ -99,19 +99,25 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
-// Steps `steps` times and returns everybody's model as exact text.
+// Steps `steps` times and returns the model.
+template <class T>
+std::vector<T> train_worker(support::Worker& worker, const EngineOptions& options, int steps) {
+  Quadratic<T> quadratic(worker, options);
+  quadratic.engine().start();
+  for (int t = 0; t < steps; ++t) {
+    const StepReport report = quadratic.step();
+    EXPECT_TRUE(report.late.empty() && report.lost.empty());
+    EXPECT_EQ(report.step, t);
+  }
+  return quadratic.model();
+}
+
+// Everybody's model as exact text.
 template <class T>
 std::vector<std::string> train(const std::string& backend, int workers, const EngineOptions& options,
                                int steps) {
   return support::run_world(backend, workers, [&](support::Worker& worker) {
-    Quadratic<T> quadratic(worker, options);
-    quadratic.engine().start();
-    for (int t = 0; t < steps; ++t) {
-      const StepReport report = quadratic.step();
-      EXPECT_TRUE(report.late.empty() && report.lost.empty());
-      EXPECT_EQ(report.step, t);
-    }
-    return text_of(quadratic.model());
+    return text_of(train_worker<T>(worker, options, steps));
   });
 }
 

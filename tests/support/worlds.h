@@ -83,8 +83,10 @@ inline comm::TransportOptions transport_options(int rank, int workers, comm::Sto
   return options;
 }
 
-inline std::vector<std::string> run_threads(int workers, const WorkerBody& body) {
-  const auto world = comm::InprocWorld::create(workers);
+// `machines`: which machine each worker pretends to be on.
+inline std::vector<std::string> run_threads(int workers, const WorkerBody& body,
+                                            std::vector<int> machines = {}) {
+  const auto world = comm::InprocWorld::create(workers, std::move(machines));
   comm::MemoryStore store;
   std::vector<std::string> reports(static_cast<std::size_t>(workers));
   std::vector<std::thread> threads;

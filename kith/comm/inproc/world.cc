@@ -10,22 +10,23 @@
 
 namespace kith::comm {
 
-InprocWorld::InprocWorld(std::vector<WorkerId> workers)
+InprocWorld::InprocWorld(std::vector<WorkerId> workers, std::vector<int> machines)
     : workers_(std::move(workers)),
+      machines_(std::move(machines)),
       mailboxes_(workers_.size()),
       present_(workers_.size()),
       left_(workers_.size(), false) {}
 
-std::shared_ptr<InprocWorld> InprocWorld::create(std::vector<WorkerId> workers) {
-  return std::shared_ptr<InprocWorld>(new InprocWorld(std::move(workers)));
+std::shared_ptr<InprocWorld> InprocWorld::create(std::vector<WorkerId> workers, std::vector<int> machines) {
+  return std::shared_ptr<InprocWorld>(new InprocWorld(std::move(workers), std::move(machines)));
 }
 
-std::shared_ptr<InprocWorld> InprocWorld::create(int n) {
-  return create(Members::first(n).workers);
+std::shared_ptr<InprocWorld> InprocWorld::create(int n, std::vector<int> machines) {
+  return create(Members::first(n).workers, std::move(machines));
 }
 
 std::unique_ptr<Transport> InprocWorld::join(WorkerId self, Log* log, Clock::Duration long_wait) {
-  auto context = std::make_shared<mapped::Context>(self, workers_, log, long_wait);
+  auto context = std::make_shared<mapped::Context>(self, workers_, log, long_wait, machines_);
   const auto index = static_cast<std::size_t>(context->self_index());
   {
     std::lock_guard lock(mutex_);

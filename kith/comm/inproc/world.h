@@ -19,9 +19,11 @@ namespace kith::comm {
 // handed to every worker; lives as long as any transport of it. Safe from any thread.
 class InprocWorld : public std::enable_shared_from_this<InprocWorld> {
  public:
-  static std::shared_ptr<InprocWorld> create(std::vector<WorkerId> workers);
+  // `machines` is what Transport::machines will say (all on one, where nothing is given): threads may stand
+  // for workers on several machines.
+  static std::shared_ptr<InprocWorld> create(std::vector<WorkerId> workers, std::vector<int> machines = {});
   // Workers 0..n-1.
-  static std::shared_ptr<InprocWorld> create(int n);
+  static std::shared_ptr<InprocWorld> create(int n, std::vector<int> machines = {});
 
   const std::vector<WorkerId>& workers() const { return workers_; }
 
@@ -34,13 +36,14 @@ class InprocWorld : public std::enable_shared_from_this<InprocWorld> {
   friend class InprocTransport;
   using Key = std::pair<int, std::string>;  // from whom, window
 
-  explicit InprocWorld(std::vector<WorkerId> workers);
+  InprocWorld(std::vector<WorkerId> workers, std::vector<int> machines);
   void post(int from, int to, const std::string& window, const mapped::Block& block);
   // Error when the peer is lost or the deadline passes before it has posted.
   mapped::Block take(mapped::Context& context, int from, const std::string& window, Deadline deadline);
   void leave(int worker);
 
   const std::vector<WorkerId> workers_;
+  const std::vector<int> machines_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::vector<std::multimap<Key, mapped::Block>> mailboxes_;  // by addressee

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kith/comm/transport.h"
+#include "kith/gossip/gather.h"
+#include "kith/gossip/group_plan.h"
+
+namespace kith::gossip {
+
+// Elements that the hops of any round of a schedule publish, at most.
+struct HopSizes {
+  std::size_t sums = 0;
+  std::size_t totals = 0;
+  std::size_t results = 0;
+
+  bool any() const { return sums + totals + results > 0; }
+  // Over all ranks, so that every worker finds the same. `machines` holds the machine of every rank.
+  static HopSizes of(const graph::Schedule& schedule, std::span<const int> machines, std::size_t count);
+  void include(const GroupPlan& plan);
+};
+
+// The machine of every member, by rank.
+std::vector<int> machines_of(const comm::Transport& transport, const Members& members);
+
+// Names the readers of what `self` publishes for `round`, and the part each of them needs, in bytes of
+// `element_bytes` per element.
+void address(comm::PublishOptions& publish, const graph::WorkerRound& round, const Members& members,
+             Rank self, std::span<const int> machines, std::size_t count, std::size_t element_bytes);
+
+// Averages groups that span machines (GroupPlan says how). The mean is of what the members published: on a
+// lossy wire each rounding on the way stays with the machine that rounded, so that the members' mean is kept
+// exactly.
+//
+// Sums run over a machine's members in rank order, then over the machines; all members of a group on a plain
+// wire end with the same bits. A member that is late or lost counts as the mean of those of its machine that
+// came, a missing machine as the mean of the others; the report names them.
+//
+// The hops are three stages, so that several vectors can be under way: each stage of one Round is called
+// once, in order; stages of different rounds of different reducers may run on different threads.
+template <class T>
+class MachineReducer {
+ public:
+  struct Options {
+    std::string name;       // of the window the vectors are published in; the hops use NAME/sum and so on
+    std::size_t count = 0;  // elements, at most
+    DType wire = DType::f32;
+    HopSizes sizes;
+    std::vector<int> machines;  // by rank
+    std::vector<WorkerId> peers;
+    Deadline open_deadline;
+  };
+
+  struct Round {
+    comm::Window& vectors;  // where the members published
+    Own own;
+    GatherOptions options;
+    std::span<T> to;  // gets the mean
+    GroupPlan plan;
+    std::map<std::size_t, std::size_t> sent;  // first element of a sum that goes out -> its place in the slot
+    RoundReport report;
+  };
+
+  MachineReducer(comm::Transport& transport, const Options& options);
+  ~MachineReducer();
+
+  std::size_t memory_bytes() const;
+
+  // REQUIRES: GroupPlan::applies; the vector, as long as `to`, was published to those that address() names.
+  std::unique_ptr<Round> begin(comm::Window& vectors, const graph::WorkerRound& round, const Own& own,
+                               const GatherOptions& options, std::span<T> to) const;
+  void sum_inside(Round& round);
+  void exchange(Round& round);
+  void collect(Round& round);
+
+  // All stages at once.
+  RoundReport reduce(comm::Window& vectors, const graph::WorkerRound& round, const Own& own,
+                     const GatherOptions& options, std::span<T> to);
+
+ private:
+  enum Stage { kInside, kAcross, kCollect, kStages };
+
+  struct Inbox;  // what came from one peer
+
+  bool lossy() const { return options_.wire != dtype_of<T>(); }
+  // This machine's sum of the extent that begins at `first`; a flat plan's is what was published.
+  kernels::Source sum_at(const Round& round, std::size_t first) const;
+  // What went to the carriers of other machines for that sum.
+  kernels::Source sent_at(const Round& round, std::size_t first) const;
+  T* result_at(const Round& round, std::size_t first) const;
+  // Writes the mean of an extent, given the total of all members as it travelled (the sum of `total`). What
+  // this machine rounded away, `exact` - `rounded`, is spread over its own members.
+  void write_mean(Stage stage, const Round& round, const Extent& extent, std::vector<kernels::Source> total,
+                  const kernels::Source& exact, const kernels::Source& rounded);
+  void begin_slot(comm::Window& window, const Round& round) const;
+  void publish(comm::Window& window, const Round& round, const std::vector<Message>& messages,
+               std::size_t count) const;
+  Inbox receive(comm::Window& window, Round& round, const Message& message, std::size_t members) const;
+  void share_results(Round& round);
+
+  const Options options_;
+  std::vector<std::unique_ptr<kernels::Kernels<T>>> kernels_;    // by stage
+  const std::unique_ptr<comm::Window> sums_, totals_, results_;  // null where no round needs them
+  std::vector<T> kept_;   // sums that do not lie in a slot: owned ones; on a lossy wire all
+  std::vector<T> exact_;  // totals before rounding, on a lossy wire
+};
+
+}  // namespace kith::gossip

@@ -1,0 +1,145 @@
+// Groups that span machines, on threads that stand for workers of several machines.
+#include "kith/gossip/machine_reducer.h"
+
+#include <cmath>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/gossip/gossip_support.h"
+
+namespace kith::gossip {
+namespace {
+
+struct Case {
+  std::string topology;
+  std::string nodes;
+  std::vector<int> machines;
+  DType wire = DType::f32;
+};
+
+std::vector<int> as_nodes(const std::string& nodes) {
+  const graph::Shape shape = graph::Shape::parse(nodes, "test");
+  std::vector<int> machines;
+  for (int node = 0; node < shape.nodes(); ++node)
+    machines.insert(machines.end(), static_cast<std::size_t>(shape.size_of(node)), node);
+  return machines;
+}
+
+struct Outcome {
+  std::vector<std::vector<float>> values;  // by worker
+  std::vector<double> crossing;            // bytes sent to other machines, by machine
+};
+
+Outcome mix(const Case& c, std::size_t count, int rounds) {
+  const auto schedule = schedule_for(c.topology, graph::Shape::parse(c.nodes, "test"));
+  std::vector<std::uint64_t> crossing(c.machines.size());
+  const auto reports = support::run_threads(
+      schedule->workers(),
+      [&](support::Worker& worker) {
+        MixerOptions options;
+        options.count = count;
+        options.wire = c.wire;
+        Bench<float> bench(worker, *schedule, options);
+        bench->start();
+        for (int t = 0; t < rounds; ++t)
+          EXPECT_TRUE(bench->round(support::in_time()).complete());
+        crossing[static_cast<std::size_t>(worker.rank)] = comm::bytes_sent_across(worker.transport.ledger());
+        return bytes_of<float>(bench->values());
+      },
+      c.machines);
+  Outcome outcome;
+  for (const std::string& report : reports)
+    outcome.values.push_back(values_of<float>(report));
+  outcome.crossing.resize(std::set(c.machines.begin(), c.machines.end()).size());
+  for (std::size_t i = 0; i < crossing.size(); ++i)
+    outcome.crossing[static_cast<std::size_t>(c.machines[i])] += static_cast<double>(crossing[i]);
+  return outcome;
+}
+
+class AcrossMachines : public testing::TestWithParam<Case> {};
+
+TEST_P(AcrossMachines, MultipliesByTheMixingMatrices) {
+  const Case& c = GetParam();
+  for (const std::size_t count : {std::size_t{1}, std::size_t{37}, std::size_t{5003}}) {
+    const int rounds = 7;
+    const auto schedule = schedule_for(c.topology, graph::Shape::parse(c.nodes, "test"));
+    Eigen::MatrixXd x = first_vectors(schedule->workers(), count);
+    const Eigen::RowVectorXd mean = x.colwise().mean();
+    for (int t = 0; t < rounds; ++t)
+      x = graph::mixing_matrix(*schedule, t) * x;
+    const Outcome got = mix(c, count, rounds);
+    const double tolerance = c.wire == DType::f32 ? 1e-6 : 0.03;
+    for (std::size_t k = 0; k < count; ++k) {
+      double sum = 0;
+      for (int rank = 0; rank < schedule->workers(); ++rank) {
+        const float value = got.values[static_cast<std::size_t>(rank)][k];
+        ASSERT_NEAR(value, x(rank, static_cast<Eigen::Index>(k)), tolerance)
+            << "worker " << rank << ", " << k;
+        sum += value;
+      }
+      ASSERT_NEAR(sum / schedule->workers(), mean(static_cast<Eigen::Index>(k)), 3e-6) << "element " << k;
+    }
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (DType wire : {DType::f32, DType::bf16}) {
+    for (const char* nodes : {"2,2", "3,2", "1,3", "2,2,2", "4,2,1", "1,1,1", "1,1,1,1", "2,2,2,2"}) {
+      for (const char* topology : {"complete", "aer", "exp"})
+        all.push_back({topology, nodes, as_nodes(nodes), wire});
+    }
+    // Where the schedule's nodes are not the machines.
+    all.push_back({"complete", "6", {0, 0, 1, 1, 1, 2}, wire});
+    all.push_back({"aer", "3,3", {0, 0, 1, 1, 2, 2}, wire});
+    all.push_back({"complete", "5", {0, 1, 0, 1, 0}, wire});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Gossip, AcrossMachines, testing::ValuesIn(cases()), [](const auto& test) {
+  std::string name = test.param.topology + "_on_" + test.param.nodes + "_as_";
+  for (int machine : test.param.machines)
+    name += std::to_string(machine);
+  name += cat("_", name_of(test.param.wire));
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+});
+
+// A cross step of `aer` moves one model per direction and machine; a flat ring would move (2L - 1) / L.
+TEST(CrossingBytes, OneModelPerMachineInACrossStep) {
+  const std::size_t count = 100'003;
+  for (const char* nodes : {"2,2", "4,4", "3,5", "1,4"}) {
+    // Of two nodes' `aer`, every second round crosses.
+    for (const auto& [wire, bytes] : {std::pair{DType::f32, 4.0}, std::pair{DType::bf16, 2.0}}) {
+      const Outcome outcome = mix({"aer", nodes, as_nodes(nodes), wire}, count, 8);
+      for (double crossed : outcome.crossing) {
+        const double models = crossed / (4 * bytes * static_cast<double>(count));
+        EXPECT_GE(models, 0.99) << nodes;
+        EXPECT_LE(models, 1.01) << nodes;
+      }
+    }
+  }
+}
+
+TEST(CrossingBytes, CompleteMovesTwoTimesNMinusOneOverN) {
+  const std::size_t count = 100'003;
+  const Outcome outcome = mix({"complete", "2,2,2,2", as_nodes("2,2,2,2")}, count, 5);
+  // After the last round its version is published, but nobody reads it: five sums, five totals.
+  for (double crossed : outcome.crossing)
+    EXPECT_NEAR(crossed / (5 * 4.0 * static_cast<double>(count)), 1.5, 0.015);
+}
+
+TEST(SameBits, AllMembersOfAGroupEndWithTheSameBits) {
+  for (const char* nodes : {"2,2", "4,2,1", "1,1,1"}) {
+    const Outcome outcome = mix({"complete", nodes, as_nodes(nodes)}, 5003, 1);
+    for (const auto& values : outcome.values)
+      EXPECT_EQ(values, outcome.values.front()) << nodes;
+  }
+}
+
+}  // namespace
+}  // namespace kith::gossip
