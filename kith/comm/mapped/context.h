@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -28,6 +29,9 @@ class Context {
   int index_of(WorkerId worker) const;
   // REQUIRES: each is a worker.
   std::vector<int> indices_of(const std::vector<WorkerId>& some) const;
+
+  // Equal where two workers mean the same list of workers.
+  std::uint64_t workers_digest() const;
 
   const std::vector<int>& machines() const { return machines_; }
 

@@ -6,8 +6,8 @@
 
 namespace kith::comm::ucx {
 
-// Between two workers on different machines travel active messages: one of the headers below, and for `data` a
-// stripe of payload behind it. Plain bytes; protocol::kProtocol counts their changes too.
+// Between two workers on different machines travel active messages: one of the headers below, and for `data`
+// a stripe of payload behind it. Plain bytes; protocol::kProtocol counts their changes too.
 enum class Kind : std::uint32_t {
   data = 1,     // writer to reader: a stripe of a version's part
   past = 2,     // reader to writer: past `word`
@@ -17,8 +17,8 @@ enum class Kind : std::uint32_t {
 };
 
 struct Envelope {
-  std::uint64_t token = 0;   // what the addressee gave the sender when they met
-  std::int32_t from = -1;    // index of the sender among the workers
+  std::uint64_t token = 0;  // what the addressee gave the sender when they met
+  std::int32_t from = -1;   // index of the sender among the workers
   Kind kind = Kind::data;
   std::uint64_t window = 0;  // the addressee's number for the window
   protocol::Word word = protocol::kNothing;

@@ -54,14 +54,13 @@ bool Mirror::plausible(const DataHeader& header, std::size_t stripe_bytes) const
   if (!within(0, header.whole_bytes, head.bytes)) return false;
   if (!within(header.part_offset, header.part_bytes, header.whole_bytes)) return false;
   if (!within(header.stripe_offset, stripe_bytes, header.part_bytes)) return false;
-  const int slot = shared_->control.slot_of(header.envelope.word);
   for (const Coming& coming : coming_) {
-    const Word other = coming.header.envelope.word;
-    if (other == header.envelope.word)
+    if (coming.header.envelope.word == header.envelope.word)
       return coming.header.part_bytes == header.part_bytes && stripe_bytes <= coming.missing;
-    if (shared_->control.slot_of(other) == slot) return false;
   }
-  return true;
+  // Each slot's version, and one that was given up and has not come whole when the slot's next begins to
+  // come.
+  return coming_.size() < 2 * head.slots;
 }
 
 std::byte* Mirror::place(const DataHeader& header) {

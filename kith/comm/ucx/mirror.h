@@ -9,9 +9,9 @@
 
 namespace kith::comm::ucx {
 
-// A writer's block as a reader on another machine holds it: the control words, and staging for the parts that have
-// come. The reader's side (MappedWindow) uses block() from its own threads, as if the writer had mapped it; all
-// other members are for the thread that takes the messages.
+// A writer's block as a reader on another machine holds it: the control words, and staging for the parts that
+// have come. The reader's side (MappedWindow) uses block() from its own threads, as if the writer had mapped
+// it; all other members are for the thread that takes the messages.
 class Mirror {
  public:
   // `self` is the index of the reader. The pool outlives every call but the destructor.
@@ -23,8 +23,8 @@ class Mirror {
   bool plausible(const DataHeader& header, std::size_t stripe_bytes) const;
   // Where this stripe goes; null when its version is no longer wanted. REQUIRES: plausible.
   std::byte* place(const DataHeader& header);
-  // So much of v has come. Makes it visible when it is complete and everything sent before it has come too; wakes
-  // who waits for it.
+  // So much of v has come. Makes it visible when it is complete and everything sent before it has come too;
+  // wakes who waits for it.
   void filled(protocol::Word v, std::size_t bytes);
   // v will not come: it was left out, or published for others.
   void settle_without(protocol::Word v, Kind verdict);
@@ -64,7 +64,7 @@ class Mirror {
   const int self_;
   StagingPool& pool_;
   const std::shared_ptr<Shared> shared_;
-  std::vector<Coming> coming_;  // in no order; at most one per slot
+  std::vector<Coming> coming_;                // in no order
   protocol::Word last_ = protocol::kNothing;  // the latest of those sent that was shown or dropped
 };
 

@@ -11,7 +11,7 @@ constexpr std::size_t kLeast = 4096;
 }  // namespace
 
 Buffer::Buffer(std::size_t bytes)
-    : memory_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}))), capacity_(bytes) {}
+    : memory_(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64}))), capacity_(bytes) {}
 
 Buffer StagingPool::take(std::size_t bytes) {
   bytes = std::max(bytes, kLeast);

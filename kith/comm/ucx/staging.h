@@ -20,14 +20,14 @@ class Buffer {
 
  private:
   struct Free {
-    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   std::unique_ptr<std::byte, Free> memory_;
   std::size_t capacity_ = 0;
 };
 
-// Buffers that wait for their next use, so that a worker that meets many writers needs no more of them than it
-// holds versions at a time. One thread at a time.
+// Buffers that wait for their next use, so that a worker that meets many writers needs no more of them than
+// it holds versions at a time. One thread at a time.
 class StagingPool {
  public:
   // At least that long, and at most twice.

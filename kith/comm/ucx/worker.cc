@@ -38,7 +38,8 @@ void Delivery::receive(std::byte* to, Done done) {
   }
   void* const packed = pack(std::move(done));
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   param.user_data = packed;
   param.cb.recv_am = [](void* request, ucs_status_t status, std::size_t, void* user) {
     ucp_request_free(request);
@@ -53,7 +54,8 @@ Worker::Worker(const Settings& settings, OnMessage on_message) : on_message_(std
   require(ucp_config_read(nullptr, nullptr, &config), "cannot read its configuration");
   for (const auto& [name, value] : settings) {
     // What the user set in the environment is in `config` already and stays.
-    if (std::getenv(cat("UCX_", name).c_str()) == nullptr) ucp_config_modify(config, name.c_str(), value.c_str());
+    if (std::getenv(cat("UCX_", name).c_str()) == nullptr)
+      ucp_config_modify(config, name.c_str(), value.c_str());
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
@@ -128,7 +130,8 @@ void Endpoint::on_error(void* self, ucp_ep_h, ucs_status_t status) {
   endpoint.on_failure_(ucs_status_string(status));
 }
 
-void Endpoint::send(std::span<const std::byte> header, std::span<const std::byte> payload, Size size, Done done) {
+void Endpoint::send(std::span<const std::byte> header, std::span<const std::byte> payload, Size size,
+                    Done done) {
   if (endpoint_ == nullptr || failed_) return done(false);
   void* const packed = pack(std::move(done));
   ucp_request_param_t param{};

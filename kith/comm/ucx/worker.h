@@ -72,15 +72,15 @@ class Worker {
 // A way to another process's worker. Lives until closed() unless the worker has ended.
 class Endpoint {
  public:
-  // `on_failure` is told once when the peer is found dead, during Worker::progress. Error when there is no way to
-  // that address.
+  // `on_failure` is told once when the peer is found dead, during Worker::progress. Error when there is no
+  // way to that address.
   Endpoint(Worker& worker, const std::string& address, std::function<void(std::string_view why)> on_failure);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
   enum class Size { small, large };
-  // Header and payload stay until `done`, which may be told before this returns. A small payload is copied on its
-  // way; a large one goes from where it lies to where the receiver puts it, once that has decided.
+  // Header and payload stay until `done`, which may be told before this returns. A small payload is copied on
+  // its way; a large one goes from where it lies to where the receiver puts it, once that has decided.
   void send(std::span<const std::byte> header, std::span<const std::byte> payload, Size size, Done done);
 
   // Ends it; what is under way is told not to be complete. What was sent is not taken back.
