@@ -9,50 +9,76 @@
 #include "kith/base/log.h"
 #include "kith/base/rng.h"
 #include "kith/engine/engine.h"
+#include "tests/support/async_device.h"
+#include "tests/support/device_windows.h"
 #include "tests/support/worlds.h"
 
 namespace kith::engine {
 
+// Where a test's model lies.
+//   host      plain memory
+//   windows   an asynchronous device whose memory the windows lie in
+//   copies    an asynchronous device, windows in host memory
+enum class Place { host, windows, copies };
+
 // A model of a few parameters whose gradient on worker i is x - target_i: everybody pulls elsewhere, so that
-// mixing matters.
+// mixing matters. On a device the gradient is work of the device, and reading the model waits for it.
 template <class T>
 class Quadratic {
  public:
-  Quadratic(support::Worker& worker, EngineOptions options, std::vector<std::size_t> sizes = {7, 1, 40, 16})
-      : world_{&worker.transport, &worker.store, Members::first(worker.size), &clock_, &log_, nullptr} {
+  Quadratic(support::Worker& worker, EngineOptions options, std::vector<std::size_t> sizes = {7, 1, 40, 16},
+            Place place = Place::host)
+      : place_(place),
+        fake_(place == Place::host ? nullptr
+                                   : std::make_unique<support::AsyncDevice>(hash_words(5, worker.rank))),
+        transport_(worker.transport),
+        world_{place == Place::windows ? &transport_ : &worker.transport,
+               &worker.store,
+               Members::first(worker.size),
+               &clock_,
+               &log_,
+               nullptr} {
     Rng rng(hash_words(3, worker.rank));
+    std::vector<Segment> segments;
     for (std::size_t size : sizes) {
-      parameters_.emplace_back(size);
-      gradients_.emplace_back(size);
+      std::vector<T> parameter(size);
       targets_.emplace_back(size);
-      for (T& value : parameters_.back())
+      for (T& value : parameter)
         value = static_cast<T>(rng.uniform());
       for (T& value : targets_.back())
         value = static_cast<T>(rng.uniform() * 4 - 2);
-    }
-    std::vector<Segment> segments;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      segments.push_back({cat("p", i), parameters_[i].data(), sizes[i], dtype_of<T>(), sizes[i]});
+      parameters_.push_back(device().allocate(size * sizeof(T)));
+      gradients_.push_back(device().allocate(size * sizeof(T)));
+      kernels::copy_now(device().compute(), parameters_.back().data(), parameter.data(), size * sizeof(T));
+      segments.push_back({cat("p", segments.size()), parameters_.back().data(), size, dtype_of<T>(), size});
     }
     inputs_.resize(sizes.size());
     options.schedule.shape = options.schedule.shape.workers() == worker.size
                                  ? options.schedule.shape
                                  : graph::Shape::single_node(worker.size);
     options.patience = std::chrono::seconds(30);
-    engine_ = std::make_unique<Engine>(world_, options, segments);
+    engine_ = std::make_unique<Engine>(world_, options, segments, device());
   }
 
   Engine& engine() { return *engine_; }
-  T* parameter(std::size_t i) { return static_cast<T*>(engine_->data(i)); }
   std::vector<SegmentInput>& inputs() { return inputs_; }
+  kernels::Device& device() { return fake_ ? static_cast<kernels::Device&>(*fake_) : kernels::host_device(); }
 
   // Gradients at the current model; `lr` for all.
   void backward(double lr = 0.1) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      for (std::size_t k = 0; k < gradients_[i].size(); ++k)
-        gradients_[i][k] = parameter(i)[k] - targets_[i][k];
+      run([x = support::real_address(static_cast<const T*>(engine_->data(i))),
+           g = support::real_address(gradients_[i].template as<T>()), &target = targets_[i]] {
+        for (std::size_t k = 0; k < target.size(); ++k)
+          g[k] = x[k] - target[k];
+      });
       inputs_[i] = {gradients_[i].data(), dtype_of<T>(), lr, 0.01};
     }
+  }
+
+  // Sets one element of a gradient.
+  void spoil(std::size_t segment, T value) {
+    run([g = support::real_address(gradients_[segment].template as<T>()), value] { g[0] = value; });
   }
 
   StepReport step(const StepOptions& options = {}) {
@@ -64,17 +90,25 @@ class Quadratic {
   std::vector<T> model() {
     std::vector<T> all;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      all.insert(all.end(), parameter(i), parameter(i) + gradients_[i].size());
+      std::vector<T> part(targets_[i].size());
+      kernels::copy_now(device().compute(), part.data(), engine_->data(i), part.size() * sizeof(T));
+      all.insert(all.end(), part.begin(), part.end());
     }
     return all;
   }
 
  private:
+  // Work of the model's own.
+  void run(std::function<void()> work) { fake_ ? fake_->compute().enqueue(std::move(work)) : work(); }
+
+  const Place place_;
+  const std::unique_ptr<support::AsyncDevice> fake_;
   const SteadyClock clock_;
   NullLog log_;
+  support::DeviceTransport transport_;
   World world_;
-  std::vector<std::vector<T>> parameters_;
-  std::vector<std::vector<T>> gradients_;
+  std::vector<kernels::Buffer> parameters_;
+  std::vector<kernels::Buffer> gradients_;
   std::vector<std::vector<T>> targets_;
   std::vector<SegmentInput> inputs_;
   std::unique_ptr<Engine> engine_;
@@ -101,8 +135,9 @@ std::string text_of(const std::vector<T>& values) {
 
 // Steps `steps` times and returns the model.
 template <class T>
-std::vector<T> train_worker(support::Worker& worker, const EngineOptions& options, int steps) {
-  Quadratic<T> quadratic(worker, options);
+std::vector<T> train_worker(support::Worker& worker, const EngineOptions& options, int steps,
+                            Place place = Place::host) {
+  Quadratic<T> quadratic(worker, options, {7, 1, 40, 16}, place);
   quadratic.engine().start();
   for (int t = 0; t < steps; ++t) {
     const StepReport report = quadratic.step();
@@ -115,9 +150,9 @@ std::vector<T> train_worker(support::Worker& worker, const EngineOptions& option
 // Everybody's model as exact text.
 template <class T>
 std::vector<std::string> train(const std::string& backend, int workers, const EngineOptions& options,
-                               int steps) {
+                               int steps, Place place = Place::host) {
   return support::run_world(backend, workers, [&](support::Worker& worker) {
-    return text_of(train_worker<T>(worker, options, steps));
+    return text_of(train_worker<T>(worker, options, steps, place));
   });
 }
 
