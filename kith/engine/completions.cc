@@ -5,7 +5,7 @@
 namespace kith::engine {
 
 Completions::Completions(kernels::Device& device)
-    : queue_(device.make_queue()), thread_(device.host() ? nullptr : std::make_unique<ReductionThread>()) {}
+    : queue_(device.make_queue()), thread_(device.host() ? nullptr : std::make_unique<JobThreads>()) {}
 
 Completions::~Completions() {
   try {

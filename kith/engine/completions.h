@@ -3,7 +3,7 @@
 #include <functional>
 #include <memory>
 
-#include "kith/engine/reduction_thread.h"
+#include "kith/engine/job_threads.h"
 #include "kith/kernels/device.h"
 
 namespace kith::engine {
@@ -39,7 +39,7 @@ class Completions {
 
  private:
   const std::unique_ptr<kernels::Queue> queue_;
-  const std::unique_ptr<ReductionThread> thread_;  // null on the host
+  const std::unique_ptr<JobThreads> thread_;  // null on the host
 };
 
 // An engine's device with what the engine itself needs on it.

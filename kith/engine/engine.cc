@@ -9,7 +9,7 @@
 #include "kith/base/error.h"
 #include "kith/engine/bucketing.h"
 #include "kith/engine/gradient_norm.h"
-#include "kith/engine/reduction_thread.h"
+#include "kith/engine/job_threads.h"
 #include "kith/engine/typed_bucket.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 #include "kith/telemetry/span.h"
@@ -19,6 +19,21 @@ namespace {
 
 // Rare operations with everybody go through windows of this many elements.
 constexpr std::size_t kCollectiveChunk = std::size_t{1} << 19;
+
+// Buckets that are averaged at once, where a round trip between machines is long.
+constexpr int kReductionsOverMachines = 3;
+
+// All-reduce hides only behind the rest of backward: in a small model it needs buckets that are small beside
+// it.
+std::size_t bucket_bytes(const EngineOptions& options, const std::vector<Segment>& segments) {
+  if (options.algorithm != "allreduce") return options.bucket_bytes;
+  constexpr std::size_t kParts = 6;
+  constexpr std::size_t kLeast = std::size_t{1} << 20;
+  std::size_t all = 0;
+  for (const Segment& segment : segments)
+    all += segment.count * size_of(segment.type);
+  return std::min(options.bucket_bytes, std::max(kLeast, all / kParts));
+}
 
 template <class T>
 struct Rules {
@@ -89,7 +104,7 @@ class Engine::Impl {
   bool reduced_ = false;                // this step's gradients are averaged
   std::unique_ptr<GradientNorm> norm_;  // once somebody has asked
   // Last: they end before what their jobs use.
-  std::unique_ptr<ReductionThread> reduction_thread_;
+  std::unique_ptr<JobThreads> reduction_threads_;
   std::unique_ptr<CommThreads> comm_threads_;  // null when no group spans machines
 };
 
@@ -118,7 +133,7 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
       gossip::HopSizes::of(*schedule_, gossip::machines_of(*world_.transport, world_.members), 1).any()) {
     comm_threads_ = std::make_unique<CommThreads>();
   }
-  const std::vector<BucketPlan> plans = cut_buckets(segments_, options_.bucket_bytes);
+  const std::vector<BucketPlan> plans = cut_buckets(segments_, bucket_bytes(options_, segments_));
   bucket_of_.resize(segments_.size());
   for (std::size_t b = 0; b < plans.size(); ++b) {
     buckets_.push_back(plans[b].type == DType::f64 ? make_bucket(rules64_, b, plans[b])
@@ -129,7 +144,11 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
   }
   ready_.resize(segments_.size());
   is_ready_.assign(segments_.size(), false);
-  if (options_.algorithm == "allreduce") reduction_thread_ = std::make_unique<ReductionThread>();
+  if (options_.algorithm == "allreduce") {
+    const std::vector<int>& machines = world_.transport->machines();
+    const bool far = std::any_of(machines.begin(), machines.end(), [](int machine) { return machine > 0; });
+    reduction_threads_ = std::make_unique<JobThreads>(far ? kReductionsOverMachines : 1);
+  }
 }
 
 // What was put off uses everything else, and so may the device.
@@ -219,7 +238,7 @@ StepReport Engine::Impl::step(std::span<const SegmentInput> inputs, const StepOp
   KITH_CHECK(started_, "start() or resume() comes before the first step");
   KITH_CHECK_EQ(inputs.size(), segments_.size(), "one input per segment");
   work_.completions.settle();
-  if (reduction_thread_) reduce_rest(inputs);
+  if (reduction_threads_) reduce_rest(inputs);
   StepReport report;
   report.step = steps_;
   StepContext now = context(steps_);
@@ -255,7 +274,7 @@ void Engine::Impl::forget_reduction() {
 }
 
 void Engine::Impl::gradient_ready(std::size_t segment, const SegmentInput& input) {
-  if (!reduction_thread_ || is_ready_[segment]) return;
+  if (!reduction_threads_ || is_ready_[segment]) return;
   ready_[segment] = input;
   is_ready_[segment] = true;
   --missing_[bucket_of_[segment]];
@@ -265,9 +284,9 @@ void Engine::Impl::gradient_ready(std::size_t segment, const SegmentInput& input
 void Engine::Impl::submit_complete() {
   for (; submitted_ < buckets_.size() && missing_[submitted_] == 0; ++submitted_) {
     Bucket* const bucket = buckets_[submitted_].get();
-    reduction_thread_->submit([this, bucket, b = submitted_, ready = work_.device.compute().mark()] {
+    reduction_threads_->submit([this, bucket, b = submitted_, ready = work_.device.compute().mark()] {
       telemetry::Span span(world_.trace, *world_.clock,
-                           {"all-reduce", "engine", world_.self(), "communication"});
+                           {"all-reduce", "engine", world_.self(), cat("communication ", b)});
       span.arg("bucket", b);
       bucket->reduce_gradients(ready_, ready, deadline());
     });
@@ -278,7 +297,7 @@ void Engine::Impl::reduce_rest(std::span<const SegmentInput> inputs) {
   if (reduced_) return;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     gradient_ready(i, inputs[i]);
-  reduction_thread_->drain();
+  reduction_threads_->drain();
   reduced_ = true;
 }
 
@@ -306,7 +325,7 @@ void Engine::Impl::scale_gradients(std::span<const SegmentInput> inputs, const S
 }
 
 double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
-  if (reduction_thread_) reduce_rest(inputs);
+  if (reduction_threads_) reduce_rest(inputs);
   return measure(inputs, 1).get();
 }
 

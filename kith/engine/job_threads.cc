@@ -1,21 +1,24 @@
-#include "kith/engine/reduction_thread.h"
+#include "kith/engine/job_threads.h"
 
 #include <utility>
 
 namespace kith::engine {
 
-ReductionThread::ReductionThread() : thread_([this] { run(); }) {}
+JobThreads::JobThreads(int threads) {
+  for (int i = 0; i < threads; ++i)
+    threads_.emplace_back([this] { run(); });
+}
 
-ReductionThread::~ReductionThread() {
+JobThreads::~JobThreads() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  threads_.clear();
 }
 
-void ReductionThread::submit(std::function<void()> job) {
+void JobThreads::submit(std::function<void()> job) {
   {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(std::move(job));
@@ -24,13 +27,13 @@ void ReductionThread::submit(std::function<void()> job) {
   changed_.notify_all();
 }
 
-void ReductionThread::drain() {
+void JobThreads::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return pending_ == 0; });
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
-void ReductionThread::run() {
+void JobThreads::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });

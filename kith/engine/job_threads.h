@@ -7,18 +7,19 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace kith::engine {
 
-// One thread that runs jobs in the order they were given, so that communication goes on while the model
-// computes.
-class ReductionThread {
+// Threads that take jobs in the order they were given, so that communication goes on while the model
+// computes. With one thread a job begins when the one before it has ended.
+class JobThreads {
  public:
-  ReductionThread();
-  // Finishes the job in progress and drops the rest.
-  ~ReductionThread();
-  ReductionThread(const ReductionThread&) = delete;
-  ReductionThread& operator=(const ReductionThread&) = delete;
+  explicit JobThreads(int threads = 1);
+  // Finishes the jobs in progress and drops the rest.
+  ~JobThreads();
+  JobThreads(const JobThreads&) = delete;
+  JobThreads& operator=(const JobThreads&) = delete;
 
   void submit(std::function<void()> job);
   // Returns when every job given so far is done; rethrows the first exception of a job.
@@ -35,7 +36,7 @@ class ReductionThread {
   std::exception_ptr failure_;
   bool stopping_ = false;
 
-  std::thread thread_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace kith::engine
