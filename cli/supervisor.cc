@@ -99,17 +99,17 @@ struct Heard {
   std::string partial = {};
   bool over = false;
 
-  // Everything that is there now.
+  // Everything that is there now. Asks before each read, because a file that does not block may be one with
+  // an output that has to (sshd gives a command one socket for both).
   void read() {
     std::array<char, 16384> buffer;
-    while (!over) {
+    pollfd file{fd, POLLIN, 0};
+    while (!over && ::poll(&file, 1, 0) > 0) {
       const ssize_t got = ::read(fd, buffer.data(), buffer.size());
       if (got > 0) {
         take(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
-      } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+      } else if (got == 0 || errno != EINTR) {
         finish();
-      } else if (errno == EAGAIN) {
-        return;
       }
     }
   }
@@ -177,7 +177,6 @@ class Supervisor::Impl {
   }
 
   Heard* hear(int fd, std::function<void(std::string_view)> on_line, std::function<void()> on_end) {
-    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
     return &heard_.emplace_back(Heard{fd, std::move(on_line), std::move(on_end)});
   }
 

@@ -61,6 +61,7 @@ int run_workers(const train::Job& job, const PreparedRun& run) {
   int code = 0;
   if (job.world.backend == "inproc") {
     InterruptWatch watch;
+    watch.begin();
     const train::TrainerOptions options{job, folder, checkpoint, ::isatty(STDOUT_FILENO) == 1};
     const train::Summary summary = train::train_in_threads(options, data_folders(), watch.interrupted());
     if (summary.ending == train::Ending::interrupted) code = kInterrupted;

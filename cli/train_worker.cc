@@ -72,8 +72,8 @@ PreparedRun prepare_together(const PlacedTraining& training, const train::Job& j
   return {train::RunFolder::open(folder), text.substr(newline + 1)};
 }
 
-int train_joined(const launch::Joined& world, const train::TrainerOptions& options,
-                 const InterruptWatch& watch) {
+int train_joined(const launch::Joined& world, const train::TrainerOptions& options, InterruptWatch& watch) {
+  watch.begin();
   const train::Summary summary = train::train_in_process(options, data_folders(), world, watch.interrupted());
   return summary.ending == train::Ending::interrupted ? kInterrupted : 0;
 }
@@ -106,7 +106,7 @@ void report_ending(const train::RunFolder& folder, int code) {
 int train_placed(const PlacedTraining& training) {
   const launch::Place& place = training.place;
   train::Job job = training.read.job;
-  const InterruptWatch watch;
+  InterruptWatch watch;
   StderrLog log(cat("worker ", place.worker));
   launch::JoinOptions joining{.facts = facts_of(job), .log = &log};
   joining.facts.push_back({"steps on the data", std::to_string(train::check_data(job, data_folders()))});
@@ -124,7 +124,8 @@ int train_placed(const PlacedTraining& training) {
 }
 
 int train_prepared(const launch::Place& place, const PreparedRun& run) {
-  const InterruptWatch watch;
+  InterruptWatch watch;
+  watch.begin();
   const train::Job job = train::read_job({.file = run.folder.config().string(), .settings = {}}).job;
   StderrLog log(cat("worker ", place.worker), LogLevel::warning);
   const launch::Joined world =

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -208,6 +210,20 @@ TEST_P(LaunchAnywhere, RunsInTheSameFolderWithItsPlace) {
   }
 }
 
+TEST_P(LaunchAnywhere, EveryLineArrivesWhole) {
+  const auto result =
+      run(launch({"seq", "-f", "line %g of many that fill every pipe and socket on the way", "20000"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  std::map<std::string, int> next;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string tag = line.substr(0, 4);
+    ASSERT_EQ(line, tag + "line " + std::to_string(++next[tag]) +
+                        " of many that fill every pipe and socket on the way");
+  }
+  EXPECT_EQ(next, (std::map<std::string, int>{{"[0] ", 20000}, {"[1] ", 20000}, {"[2] ", 20000}}));
+}
+
 TEST_P(LaunchAnywhere, AFailingWorkersCodeCountsAndItsLastLinesComeLast) {
   const auto result =
       run(launch({"sh", "-c",
@@ -229,7 +245,7 @@ TEST_F(LaunchCommand, AFailingWorkerEndsThoseWhoDoNotNotice) {
   EXPECT_THAT(result.err, HasSubstr("worker 1 was killed by signal 9"));
 }
 
-TEST_P(LaunchAnywhere, CtrlCIsPassedOnOnce) {
+TEST_P(LaunchAnywhere, CtrlCIsPassedOn) {
   Command running(folder_.path(),
                   launch({"sh", "-c",
                           "trap 'echo interrupted; kill $!; exit 3' INT; echo ready $KITH_WORKER; "

@@ -186,6 +186,17 @@ TEST_F(Launchers, CtrlCSavesAndALauncherGoesOn) {
   EXPECT_EQ(losses("run", 1).size(), before + 5);
 }
 
+TEST_F(Launchers, CtrlCEndsAWorkerThatWaitsForTheOthers) {
+  Command lonely(folder_.path(), tiny("run", {"--worker", "0", "--workers", "2", "--store", free_address()}));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (lonely.err().find("the store listens") == std::string::npos &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  lonely.interrupt();
+  EXPECT_EQ(lonely.wait(std::chrono::seconds(20)).code, 130);
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
 TEST_F(Launchers, AWorldThatIsNotTheJobsIsRefused) {
   const Command::Variables world{{"KITH_WORKER", "0"}, {"KITH_WORKERS", "2"}, {"KITH_STORE", path("meet")}};
   const auto other = run(tiny("run", {"--workers", "3"}), world);
