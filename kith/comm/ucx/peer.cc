@@ -33,7 +33,7 @@ struct Peer::Letter {
 void Peer::meet(Worker& worker, const Introduction& theirs, int lanes,
                 const std::function<void(std::string_view)>& on_failure) {
   their_token_ = theirs.token;
-  greetings_due_ = theirs.lanes;
+  greetings_due_ += theirs.lanes;  // one may have come before its hello
   for (int i = 0; i < lanes; ++i) {
     lanes_.push_back(std::make_unique<Endpoint>(worker, theirs.address, on_failure));
     ++greetings_in_flight_;

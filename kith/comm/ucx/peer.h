@@ -35,7 +35,7 @@ class Peer {
   bool met() const { return !lanes_.empty(); }
   void count_greeting() { --greetings_due_; }
   // Messages pass in both directions on every lane.
-  bool open() const { return met() && greetings_due_ <= 0 && greetings_in_flight_ == 0; }
+  bool open() const { return met() && greetings_due_ == 0 && greetings_in_flight_ == 0; }
 
   void tell(const Envelope& envelope);
   // In as many stripes as there are lanes, where it is long. `done` is told once, when all have ended.
