@@ -84,6 +84,15 @@ inline void expect_arrival(Worker& w, Window& window, WorkerId peer, Version v, 
   EXPECT_TRUE(holds(arrival.data(), peer.value, v)) << w.id() << " reads " << v << " of " << peer;
 }
 
+// Where versions have to travel, what a worker published can go down with it. So everybody comes here before
+// anybody may go on to leave or to die.
+inline void together(Worker& w, std::string_view where) {
+  if (!support::travels(w.transport.backend())) return;
+  w.store.set(cat(where, "/", w.rank), "");
+  for (WorkerId peer : others(w))
+    EXPECT_TRUE(w.store.wait(cat(where, "/", peer.value), in_time())) << peer << " does not come";
+}
+
 // One full round: publish to the readers, take from the writers.
 inline void round(Worker& w, Window& window, Version v, const std::vector<WorkerId>& readers,
                   const std::vector<WorkerId>& writers) {

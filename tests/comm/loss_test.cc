@@ -40,6 +40,7 @@ TEST_P(Loss, BeforePublishing) {
     const auto window = w.transport.open({.name = "w", .bytes = kBytes}, in_time());
     for (std::uint64_t t = 0; t < 3; ++t)
       round(w, *window, at(t), others(w), others(w));
+    together(w, "before");
     if (w.rank == 0) support::die(w);
     go_on(w, *window, 3);
     return std::string();
@@ -51,6 +52,7 @@ TEST_P(Loss, WhileWriting) {
     const auto window = w.transport.open({.name = "w", .bytes = kBytes}, in_time());
     for (std::uint64_t t = 0; t < 3; ++t)
       round(w, *window, at(t), others(w), others(w));
+    together(w, "before");
     if (w.rank == 0) {
       const auto begun = window->begin(at(3), in_time());
       fill(std::get<std::span<std::byte>>(begun).first(kBytes / 2), 0, at(3));
@@ -89,8 +91,11 @@ TEST_P(Loss, WhileReading) {
     for (WorkerId peer : others(w)) {
       const Outcome outcome = window->await(peer, at(0), in_time());
       EXPECT_TRUE(std::holds_alternative<Arrival>(outcome));
-      if (w.rank == 0) support::die(w);
+      if (w.rank != 0) continue;
+      together(w, "reading");
+      support::die(w);
     }
+    together(w, "reading");
     go_on(w, *window, 1);
     return std::string();
   });
@@ -103,12 +108,12 @@ TEST_P(Loss, InLatestMode) {
     publish(w, *window, at(0), kBytes, {});
     for (WorkerId peer : others(w)) {
       const Outcome outcome = window->newest(peer, {}, in_time());
-      // Where versions have to travel, it may have died before it was asked.
-      const bool too_late =
-          support::travels(w.transport.backend()) && peer.value == 0 && std::holds_alternative<Lost>(outcome);
-      EXPECT_TRUE(std::holds_alternative<Arrival>(outcome) || too_late);
-      if (w.rank == 0) support::die(w);
+      EXPECT_TRUE(std::holds_alternative<Arrival>(outcome));
+      if (w.rank != 0) continue;
+      together(w, "reading");
+      support::die(w);
     }
+    together(w, "reading");
     for (std::uint64_t t = 1; t < 20; ++t)
       publish(w, *window, at(t), kBytes, {});
     EXPECT_TRUE(std::holds_alternative<Lost>(window->newest(WorkerId{0}, at(0), in_time())));

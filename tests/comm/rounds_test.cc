@@ -167,6 +167,7 @@ TEST_P(Rounds, MisuseIsABug) {
       EXPECT_THROW(window->await(peer, at(3), in_time()), Bug) << "not named among the readers";
       EXPECT_THROW(window->await(peer, at(3), in_time()), Bug) << "awaited twice";
     }
+    together(w, "end");
     return std::string();
   });
 }

@@ -96,6 +96,7 @@ void Engine::run(std::promise<void> started) {
       exchange_.pump(index);
     beat();
     see_off();
+    tell_openers();
     if (closing_until_) {
       say_farewells();
       if (all_parted() || SteadyClock().now() >= *closing_until_) break;
@@ -179,6 +180,7 @@ void Engine::take_message(std::span<const std::byte> bytes, Delivery& delivery) 
                     cat("a message in the name of worker index ", envelope.from, " without its token"));
   }
   Place& place = found->second;
+  if (envelope.kind == Kind::greet) return place.peer.count_greeting();
   const std::string wrong =
       exchange_.take(envelope.from, bytes, delivery, [&place] { place.peer.count_received(); });
   if (wrong.empty() || std::exchange(place.complained, true)) return;
@@ -219,13 +221,18 @@ void Engine::lose(int index, std::string why) {
 void Engine::see_off() {
   const Clock::Time now = SteadyClock().now();
   for (auto& [index, place] : places_) {
-    if (!place.failure.empty()) lose(index, std::exchange(place.failure, {}));
+    const bool failed = !place.failure.empty();
+    if (failed && place.state == State::met) {
+      place.state = State::leaving;
+      place.since = now;
+    }
     if (place.state == State::leaving) {
+      const bool ended = place.peer.lifeline()->connection().ended();
       if (place.farewell && place.peer.received() >= *place.farewell) {
         say(index, "a");
         lose(index, {});
-      } else if (now - place.since > (place.farewell ? kLinger : kAftermath)) {
-        lose(index, "died");
+      } else if ((failed && ended) || now - place.since > (place.farewell ? kLinger : kAftermath)) {
+        lose(index, cat("died", failed ? cat(" (", place.failure, ")") : ""));
       }
     }
     if (place.state != State::dying || (!place.peer.closed() && now - place.since < kBurial)) continue;

@@ -56,7 +56,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
   // absent   nothing is known of it yet
   // meeting  the lifeline is there, its hello is not
   // met      messages pass
-  // leaving  its lifeline has ended or said farewell; what it sent before may still come
+  // leaving  a lane or its lifeline has ended, or it said farewell; what it sent before may still come
   // dying    its lanes are being closed
   // gone     it is marked lost
   enum class State { absent, meeting, met, leaving, dying, gone };
@@ -77,6 +77,10 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
     net::Connection connection;
     net::Handshake handshake;
     Clock::Time since;
+  };
+  struct Opening {  // by this worker, until the lanes to all peers are open
+    std::shared_ptr<NetWindow> window;
+    std::shared_ptr<std::promise<void>> open;
   };
   struct Opened {  // by a peer
     protocol::Head head;
@@ -116,6 +120,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
   std::string take_hello(int index, std::string_view message);
   void refuse(int index, const std::string& why);
   void say(int index, std::string message);
+  void tell_openers();
   void say_farewells();
   bool all_parted() const;
 
@@ -140,6 +145,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
   Exchange exchange_;
   std::map<int, Place> places_;  // by index; every peer that is not on this machine
   std::list<Stranger> strangers_;
+  std::vector<Opening> opening_;
   int complaints_ = 0;  // about strangers
   Clock::Time next_beat_{}, last_look_{};
   std::optional<Clock::Time> closing_until_;

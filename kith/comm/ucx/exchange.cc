@@ -239,6 +239,7 @@ std::string Exchange::take(int from, std::span<const std::byte> bytes, Delivery&
       side.mirror.settle_without(envelope.word, envelope.kind);
       return {};
     case Kind::data:
+    case Kind::greet:
       break;
   }
   return cat("a message of unknown kind ", static_cast<std::uint32_t>(envelope.kind));

@@ -30,6 +30,7 @@ struct Hello {
   std::int32_t worker = -1;
   std::uint64_t workers_digest = 0;
   std::uint64_t token = 0;  // to be shown in messages to the sender
+  std::uint64_t lanes = 0;
 };
 
 constexpr std::size_t kMostBytes = 64 << 10;  // of a message
@@ -120,6 +121,11 @@ std::vector<mapped::PeerBlock> Engine::gather(const WindowLink& link, Deadline d
     post([this, window, index = peer, number = theirs->number] { exchange_.bind(window, index, number); });
     blocks.push_back({peer, side.mirror.block()});
   }
+  // When messages pass in both directions, this worker's own announcement has arrived too, so that nothing it
+  // does next takes it back.
+  const auto open = std::make_shared<std::promise<void>>();
+  post([this, window, open] { opening_.push_back({window, open}); });
+  open->get_future().wait_until(deadline);
   return blocks;
 }
 
@@ -139,6 +145,7 @@ std::string Engine::hello_for(int index) const {
   hello.worker = context_->self().value;
   hello.workers_digest = context_->workers_digest();
   hello.token = places_.at(index).peer.token();
+  hello.lanes = static_cast<std::uint64_t>(options_.lanes);
   return kHello + to_bytes(hello) + worker_->address();
 }
 
@@ -208,8 +215,10 @@ std::string Engine::take_hello(int index, std::string_view message) {
   if (hello->worker != peer.value || hello->workers_digest != context_->workers_digest())
     return cat(peer, " belongs to another list of workers than ", context_->self());
   Place& place = places_.at(index);
-  place.peer.meet(*worker_, std::string(message.substr(1 + sizeof(Hello))), hello->token, options_.lanes,
-                  [&place](std::string_view why) { place.failure = cat("died (", why, ")"); });
+  place.peer.meet(
+      *worker_,
+      {std::string(message.substr(1 + sizeof(Hello))), hello->token, static_cast<int>(hello->lanes)},
+      options_.lanes, [&place](std::string_view why) { place.failure = why; });
   place.state = State::met;
   for (std::string& waiting : std::exchange(place.to_say, {}))
     say(index, std::move(waiting));
@@ -277,6 +286,17 @@ void Engine::hear(int index, std::string_view message) {
     default:
       return refuse(index, "it speaks of something unknown");
   }
+}
+
+void Engine::tell_openers() {
+  std::erase_if(opening_, [&](const Opening& opening) {
+    for (const auto& [peer, side] : opening.window->sides) {
+      const Place& place = places_.at(peer);
+      if (place.state == State::met && !place.peer.open()) return false;
+    }
+    opening.open->set_value();
+    return true;
+  });
 }
 
 void Engine::say_farewells() {

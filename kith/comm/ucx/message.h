@@ -14,6 +14,7 @@ enum class Kind : std::uint32_t {
   ask = 3,      // reader to writer: was `word` left out (scheduled)? send it or something later (latest)
   missed = 4,   // writer to reader: `word` was left out
   unnamed = 5,  // writer to reader: `word` was published, for others
+  greet = 6,    // the first on every lane
 };
 
 struct Envelope {

@@ -30,20 +30,30 @@ struct Peer::Letter {
   Done done;
 };
 
-void Peer::meet(Worker& worker, const std::string& address, std::uint64_t token, int lanes,
-                std::function<void(std::string_view)> on_failure) {
-  their_token_ = token;
-  for (int i = 0; i < lanes; ++i)
-    lanes_.push_back(std::make_unique<Endpoint>(worker, address, on_failure));
+void Peer::meet(Worker& worker, const Introduction& theirs, int lanes,
+                const std::function<void(std::string_view)>& on_failure) {
+  their_token_ = theirs.token;
+  greetings_due_ += theirs.lanes;  // one may have come before its hello
+  for (int i = 0; i < lanes; ++i) {
+    lanes_.push_back(std::make_unique<Endpoint>(worker, theirs.address, on_failure));
+    ++greetings_in_flight_;
+    tell(*lanes_.back(), {.kind = Kind::greet}, [this](bool) { --greetings_in_flight_; });
+  }
 }
 
-void Peer::tell(Envelope envelope) {
-  if (!met()) return;
+void Peer::tell(const Envelope& envelope) {
+  if (met()) tell(*lanes_[0], envelope, [](bool) {});
+}
+
+void Peer::tell(Endpoint& lane, Envelope envelope, Done done) {
   envelope.token = their_token_;
   envelope.from = self_;
   const auto kept = std::make_shared<Envelope>(envelope);
   ++in_flight_;
-  lanes_[0]->send(bytes_of(*kept), {}, Endpoint::Size::small, [this, kept](bool) { --in_flight_; });
+  lane.send(bytes_of(*kept), {}, Endpoint::Size::small, [this, kept, done = std::move(done)](bool complete) {
+    --in_flight_;
+    done(complete);
+  });
 }
 
 void Peer::send(DataHeader header, std::span<const std::byte> payload, Done done) {

@@ -22,16 +22,27 @@ class Peer {
   std::uint64_t token() const { return token_; }
   std::optional<Lifeline>& lifeline() { return lifeline_; }
 
-  // Opens the lanes. The peer's own token goes into every message to it.
-  void meet(Worker& worker, const std::string& address, std::uint64_t token, int lanes,
-            std::function<void(std::string_view why)> on_failure);
+  // What a peer told of itself: where its worker is, what to show in messages to it, and how many lanes it
+  // opens.
+  struct Introduction {
+    std::string address;
+    std::uint64_t token = 0;
+    int lanes = 1;
+  };
+  // Opens the lanes, and greets on each: UCX 1.13 must not close one that is only half open.
+  void meet(Worker& worker, const Introduction& theirs, int lanes,
+            const std::function<void(std::string_view why)>& on_failure);
   bool met() const { return !lanes_.empty(); }
+  void count_greeting() { --greetings_due_; }
+  // Messages pass in both directions on every lane.
+  bool open() const { return met() && greetings_due_ == 0 && greetings_in_flight_ == 0; }
 
-  void tell(Envelope envelope);
+  void tell(const Envelope& envelope);
   // In as many stripes as there are lanes, where it is long. `done` is told once, when all have ended.
   void send(DataHeader header, std::span<const std::byte> payload, Done done);
   bool has_room() const;
-  bool busy() const { return in_flight_ > 0; }
+  // Something is under way, or the lanes are not open yet.
+  bool busy() const { return in_flight_ > 0 || !open(); }
 
   // Stripes that went out whole, and those of the peer that came or were dropped.
   std::uint64_t sent() const { return sent_; }
@@ -44,11 +55,14 @@ class Peer {
 
  private:
   struct Letter;
+  void tell(Endpoint& lane, Envelope envelope, Done done);
 
   const int self_;
   const std::uint64_t token_;
   std::optional<Lifeline> lifeline_;
   std::uint64_t their_token_ = 0;
+  int greetings_due_ = 0;  // of the peer, one for each of its lanes
+  int greetings_in_flight_ = 0;
   std::vector<std::unique_ptr<Endpoint>> lanes_;
   int in_flight_ = 0;  // messages of any kind
   int parts_in_flight_ = 0;
