@@ -53,6 +53,8 @@ class Contest {
   Block run(const std::string& mode, int untimed, int timed);
 
  private:
+  std::vector<std::string> environment_of(int rank) const;
+
   const Setup setup_;
   TempFolder folder_{"kith-cluster"};
   std::vector<PeerProcess> kith_;
