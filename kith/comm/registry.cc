@@ -6,6 +6,7 @@
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/comm/inproc/world.h"
+#include "kith/comm/routed/backends.h"
 #include "kith/comm/shm/transport.h"
 
 namespace kith::comm {
@@ -38,6 +39,9 @@ std::unique_ptr<Transport> create_shm(const TransportOptions& options) {
 constexpr std::array kBackends{
     Backend{"inproc", "threads of one process", no_obstacle, create_inproc},
     Backend{"shm", "processes of one machine", shm_obstacle, create_shm},
+    Backend{"ucx", "processes anywhere, over the network", ucx_obstacle, create_ucx},
+    Backend{"routed", "processes anywhere: shared memory inside a machine, ucx between", ucx_obstacle,
+            create_routed},
 };
 
 }  // namespace

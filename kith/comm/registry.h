@@ -16,17 +16,30 @@ namespace kith::comm {
 
 class InprocWorld;
 
+// What the backends that reach other machines (ucx, routed) need besides.
+struct NetworkOptions {
+  std::string secret;     // of the run; who does not know it cannot join. Empty: the run has none
+  std::string interface;  // "eth0", "ib0"; empty: that of the default route
+  // Workers with equal text share a machine; empty: found out from the kernel, the network namespace and the
+  // user.
+  std::string machine;
+  int lanes = 1;  // connections that share a long message
+  // How long to wait at the store until every worker has come.
+  Clock::Duration meet_within = std::chrono::seconds(60);
+};
+
 // One worker's place in a world, whatever the backend.
 struct TransportOptions {
   WorkerId self;
   std::vector<WorkerId> workers;  // everybody, oneself included, ascending
-  // How processes find each other (shm); outlives the transport.
+  // How processes find each other (shm, ucx, routed); outlives the transport.
   Store* store = nullptr;
   // What the threads of one process share (inproc): InprocWorld::create.
   std::shared_ptr<InprocWorld> world;
   Log* log = nullptr;  // may be null; outlives the transport and its windows
   // After how long a wait explains itself in the log.
   Clock::Duration long_wait = std::chrono::seconds(1);
+  NetworkOptions network;
 };
 
 // This is the only place that knows all backends.

@@ -175,6 +175,9 @@ Joined join(const Place& place, const JoinOptions& asked) {
   transport.store = world.store_.get();
   if (place.workers == 1) transport.world = comm::InprocWorld::create(1);
   transport.log = options.log;
+  transport.network.secret = place.secret;
+  transport.network.interface = place.interface;
+  transport.network.meet_within = options.patience;
   world.transport_ = comm::make_transport(options.backend, transport);
   return world;
 }

@@ -9,7 +9,7 @@ constexpr std::size_t kBytes = 100'000;
 
 class Loss : public Rows {};
 INSTANTIATE_TEST_SUITE_P(All, Loss,
-                         ::testing::Combine(::testing::Values("inproc", "shm"),
+                         ::testing::Combine(::testing::ValuesIn(support::all_backends()),
                                             ::testing::Values(2, 3, 4, 8)),
                          row_name);
 
@@ -61,13 +61,15 @@ TEST_P(Loss, WhileWriting) {
   });
 }
 
-// What was published before the death arrives, even after the loss is known.
+// What was published before the end arrives, even after the loss is known. Where versions have to travel the
+// end must be in order: nobody can send what a killed process had not sent yet.
 TEST_P(Loss, AfterPublishing) {
   run_world(backend(), world(), [](Worker& w) {
     const auto window = w.transport.open({.name = "w", .bytes = kBytes}, in_time());
     for (std::uint64_t t = 0; t < 3; ++t)
       round(w, *window, at(t), others(w), others(w));
     publish(w, *window, at(3), kBytes, others(w));
+    if (w.rank == 0 && support::travels(w.transport.backend())) return std::string();
     if (w.rank == 0) support::die(w);
     const Deadline limit = in_time();
     while (!w.transport.lost(WorkerId{0}) && SteadyClock().now() < limit)
@@ -101,7 +103,10 @@ TEST_P(Loss, InLatestMode) {
     publish(w, *window, at(0), kBytes, {});
     for (WorkerId peer : others(w)) {
       const Outcome outcome = window->newest(peer, {}, in_time());
-      EXPECT_TRUE(std::holds_alternative<Arrival>(outcome));
+      // Where versions have to travel, it may have died before it was asked.
+      const bool too_late =
+          support::travels(w.transport.backend()) && peer.value == 0 && std::holds_alternative<Lost>(outcome);
+      EXPECT_TRUE(std::holds_alternative<Arrival>(outcome) || too_late);
       if (w.rank == 0) support::die(w);
     }
     for (std::uint64_t t = 1; t < 20; ++t)

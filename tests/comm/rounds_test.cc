@@ -9,7 +9,7 @@ constexpr std::size_t kBytes = 4096;
 
 class Rounds : public Rows {};
 INSTANTIATE_TEST_SUITE_P(All, Rounds,
-                         ::testing::Combine(::testing::Values("inproc", "shm"),
+                         ::testing::Combine(::testing::ValuesIn(support::all_backends()),
                                             ::testing::Values(1, 2, 3, 4, 8)),
                          row_name);
 

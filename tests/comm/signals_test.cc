@@ -35,16 +35,24 @@ std::string burn(FileStore& store, int index) {
   return {};
 }
 
-TEST(Signals, KillOfAHeavyWorkerOnABusyMachineIsKnownWithin100ms) {
+class Signals : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, Signals, ::testing::ValuesIn(support::process_backends()),
+                         [](const auto& param) { return param.param; });
+
+// In shared memory within 100 ms. A connection tells of a death only after the memory was torn down, so over
+// the network the worker holds less, and it may take 1 s.
+TEST_P(Signals, KillOfAHeavyWorkerOnABusyMachineIsKnownSoon) {
   constexpr int kWorkers = 4;
-  constexpr std::size_t kHeld = std::size_t{2} << 30;
+  const bool network = support::travels(GetParam());
+  const std::size_t kHeld = std::size_t{network ? 256u : 2048u} << 20;
+  const double most_ms = network ? 1000 : 100;
   const int busy = static_cast<int>(std::thread::hardware_concurrency());
   const TempFolder folder;
   FileStore store(folder.path());
   Processes processes(kWorkers + busy, [&](int index) {
     FileStore own(folder.path());
     if (index >= kWorkers) return burn(own, index);
-    return run_process(index, kWorkers, folder.path(), [&](Worker& w) {
+    return run_process(GetParam(), index, kWorkers, folder.path(), [&](Worker& w) {
       const auto window = w.transport.open({.name = "w", .bytes = 4096}, in_time());
       round(w, *window, at(0), others(w), others(w));
       if (w.rank == 0) {
@@ -83,20 +91,20 @@ TEST(Signals, KillOfAHeavyWorkerOnABusyMachineIsKnownWithin100ms) {
     expect_good(ending, rank);
     if (!ending.good()) continue;
     const double ms = static_cast<double>(std::stoll(ending.report) - killed) * 1e-6;
-    EXPECT_LT(ms, 100) << "worker " << rank;
+    EXPECT_LT(ms, most_ms) << "worker " << rank;
     slowest_ms = std::max(slowest_ms, ms);
   }
   RecordProperty("slowest_notice_us", static_cast<int>(slowest_ms * 1000));
   std::printf("slowest neighbour knew after %.2f ms\n", slowest_ms);
 }
 
-TEST(Signals, StopMeansLateAtTheDeadlineAndContinueMeansNormalAgain) {
+TEST_P(Signals, StopMeansLateAtTheDeadlineAndContinueMeansNormalAgain) {
   constexpr int kWorkers = 3;
   constexpr std::uint64_t kBefore = 20, kAfter = 300;
   const TempFolder folder;
   FileStore store(folder.path());
   Processes processes(kWorkers, [&](int index) {
-    return run_process(index, kWorkers, folder.path(), [&](Worker& w) {
+    return run_process(GetParam(), index, kWorkers, folder.path(), [&](Worker& w) {
       const auto window = w.transport.open({.name = "w", .bytes = 4096}, in_time());
       for (std::uint64_t t = 0; t < kBefore; ++t)
         round(w, *window, at(t), others(w), others(w));

@@ -109,18 +109,44 @@ inline std::vector<std::string> run_threads(int workers, const WorkerBody& body,
   return reports;
 }
 
-// The body of process `rank` of a shm world whose workers meet in `folder`.
-inline std::string run_process(int rank, int workers, const std::filesystem::path& folder,
-                               const WorkerBody& body) {
+// The backends of processes that work here, and of threads.
+inline std::vector<std::string> process_backends() {
+  std::vector<std::string> names;
+  for (const comm::Backend& backend : comm::backends()) {
+    if (backend.name != "inproc" && backend.obstacle().empty()) names.emplace_back(backend.name);
+  }
+  return names;
+}
+inline std::vector<std::string> all_backends() {
+  std::vector<std::string> names = process_backends();
+  names.insert(names.begin(), "inproc");
+  return names;
+}
+
+// Whether what a worker publishes has to travel, so that it is gone when the worker dies too early.
+inline bool travels(std::string_view backend) {
+  return backend == "ucx" || backend == "routed";
+}
+
+// The body of process `rank` of a world whose workers meet in `folder`. Over the network they use the
+// loopback; the "routed" ones pretend that even and odd ranks are on two machines.
+inline std::string run_process(std::string_view backend, int rank, int workers,
+                               const std::filesystem::path& folder, const WorkerBody& body) {
   comm::FileStore store(folder);
-  const auto transport = comm::make_transport("shm", transport_options(rank, workers, store));
+  comm::TransportOptions options = transport_options(rank, workers, store);
+  options.network.interface = "lo";
+  options.network.secret = "a secret of tests";
+  if (backend == "routed") options.network.machine = rank % 2 == 0 ? "even" : "odd";
+  const auto transport = comm::make_transport(backend, options);
   Worker worker{rank, workers, *transport, store};
   return body(worker);
 }
 
-inline std::vector<std::string> run_processes(int workers, const WorkerBody& body, Clock::Duration limit) {
+inline std::vector<std::string> run_processes(std::string_view backend, int workers, const WorkerBody& body,
+                                              Clock::Duration limit) {
   const TempFolder folder;
-  Processes processes(workers, [&](int rank) { return run_process(rank, workers, folder.path(), body); });
+  Processes processes(workers,
+                      [&](int rank) { return run_process(backend, rank, workers, folder.path(), body); });
   std::vector<std::string> reports;
   comm::FileStore store(folder.path());
   for (const Ending& ending : processes.join(limit)) {
@@ -133,11 +159,12 @@ inline std::vector<std::string> run_processes(int workers, const WorkerBody& bod
   return reports;
 }
 
-// Runs the body once per worker, on threads ("inproc") or in forked processes ("shm"), and returns what they
-// returned, by rank. Failures of any worker are failures of the test. REQUIRES: no other thread runs (shm).
+// Runs the body once per worker, on threads ("inproc") or in forked processes (the rest), and returns what
+// they returned, by rank. Failures of any worker are failures of the test. REQUIRES: no other thread runs,
+// for processes.
 inline std::vector<std::string> run_world(std::string_view backend, int workers, const WorkerBody& body,
                                           Clock::Duration limit = std::chrono::seconds(60)) {
-  return backend == "inproc" ? run_threads(workers, body) : run_processes(workers, body, limit);
+  return backend == "inproc" ? run_threads(workers, body) : run_processes(backend, workers, body, limit);
 }
 
 }  // namespace kith::support

@@ -34,7 +34,7 @@ TEST(Processes, AKilledWorkerIsReportedAndTheOthersEndAtOnce) {
   for (const char* algorithm : {"awc", "allreduce"}) {
     const auto start = SteadyClock().now();
     const auto reports = support::run_processes(
-        4,
+        "shm", 4,
         [&](Worker& worker) -> std::string {
           Place place(worker);
           Network network = make_network();

@@ -5,6 +5,7 @@
 
 #include "kith/base/check.h"
 #include "kith/base/error.h"
+#include "kith/base/rng.h"
 #include "kith/base/text.h"
 
 namespace kith::comm::mapped {
@@ -47,6 +48,20 @@ Context::Context(WorkerId self, std::vector<WorkerId> workers, Log* log, Clock::
 
 int Context::index_of(WorkerId worker) const {
   return position(workers_, worker);
+}
+
+std::uint64_t Context::workers_digest() const {
+  std::uint64_t sum = 0;
+  for (const WorkerId worker : workers_)
+    sum = hash_words(sum, worker.value);
+  return sum;
+}
+
+std::vector<int> Context::indices_of(const std::vector<WorkerId>& some) const {
+  std::vector<int> indices;
+  for (WorkerId worker : some)
+    indices.push_back(index_of(worker));
+  return indices;
 }
 
 Ledger Context::ledger() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -26,6 +27,11 @@ class Context {
   WorkerId worker(int index) const { return workers_[static_cast<std::size_t>(index)]; }
   // -1 when there is no such worker.
   int index_of(WorkerId worker) const;
+  // REQUIRES: each is a worker.
+  std::vector<int> indices_of(const std::vector<WorkerId>& some) const;
+
+  // Equal where two workers mean the same list of workers.
+  std::uint64_t workers_digest() const;
 
   const std::vector<int>& machines() const { return machines_; }
 

@@ -16,6 +16,10 @@ using protocol::to_word;
 using protocol::Word;
 using State = protocol::ReaderPort::State;
 
+// How long a version of a mirrored peer may be awaited before its writer is asked whether it left it out.
+// Longer than versions usually take, so that rounds do without the question.
+constexpr Clock::Duration kPatience = std::chrono::milliseconds(50);
+
 std::vector<int> indices(const std::vector<PeerBlock>& peers) {
   std::vector<int> all;
   for (const PeerBlock& peer : peers)
@@ -31,13 +35,15 @@ void record_wait(PeerLedger& line, Clock::Duration waited) {
 }  // namespace
 
 MappedWindow::MappedWindow(std::shared_ptr<Context> context, WindowOptions options, Block own,
-                           std::vector<PeerBlock> peers)
+                           std::vector<PeerBlock> peers, std::shared_ptr<Link> link)
     : context_(std::move(context)),
       options_(std::move(options)),
       own_(std::move(own)),
+      link_(std::move(link)),
       writer_(own_.control, indices(peers)),
       peers_(context_->workers().size()) {
   for (PeerBlock& peer : peers) {
+    KITH_CHECK(link_ != nullptr || peer.block.staged == nullptr, "a mirror needs a link");
     peers_[static_cast<std::size_t>(peer.worker)] =
         std::make_unique<Peer>(peer.worker, std::move(peer.block), context_->self_index());
   }
@@ -49,7 +55,7 @@ MappedWindow::~MappedWindow() {
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
     peer->port.leave();
-    notify(peer->block.control.board().freed);
+    tell_freed(*peer);
   }
 }
 
@@ -78,7 +84,10 @@ std::variant<std::span<std::byte>, Late> MappedWindow::begin(Version v, Deadline
   for (;;) {
     const auto ticket = waiting.ticket();
     const auto found = writer_.try_begin(word, liveness);
-    if (options_.mode == WindowMode::latest) notify(own_.control.board().published);
+    if (options_.mode == WindowMode::latest) {
+      notify(own_.control.board().published);
+      if (link_ != nullptr) link_->published(word, {});
+    }
     if (!found || *found != holder) {
       charge();
       holder = found.value_or(-1);
@@ -98,6 +107,7 @@ void MappedWindow::publish(Version v, const PublishOptions& options) {
   }
   writer_.publish(to_word(v), options, readers_);
   notify(own_.control.board().published);
+  if (link_ != nullptr) link_->published(to_word(v), readers_);
   for (std::size_t i = 0; i < readers_.size(); ++i) {
     context_->record(readers_[i], [&](PeerLedger& line) {
       ++line.versions_named;
@@ -110,8 +120,15 @@ template <class Attempt>
 Outcome MappedWindow::read(Peer& peer, Version wanted, Deadline deadline, Attempt attempt) {
   WaitNote note(*context_, options_.name, wanted);
   Waiting waiting(peer.block.control.board().published);
+  Deadline ask_at = Deadline::max();
+  if (peer.mirrored())
+    ask_at = SteadyClock().now() + (options_.mode == WindowMode::latest ? Clock::Duration(0) : kPatience);
   for (;;) {
     const auto ticket = waiting.ticket();
+    if (ask_at <= SteadyClock().now()) {
+      link_->wanted(peer.index, to_word(wanted));
+      ask_at = Deadline::max();
+    }
     // Asked first: what was published before the peer was lost is then seen below.
     const bool lost = context_->liveness().lost(peer.index);
     std::optional<Outcome> outcome = attempt();
@@ -124,7 +141,7 @@ Outcome MappedWindow::read(Peer& peer, Version wanted, Deadline deadline, Attemp
       return std::move(*outcome);
     }
     note.explain("waits for", peer.index);
-    waiting.sleep(ticket, note.wake_by(deadline));
+    waiting.sleep(ticket, std::min(note.wake_by(deadline), ask_at));
   }
 }
 
@@ -149,7 +166,7 @@ Outcome MappedWindow::await(WorkerId peer_id, Version v, Deadline deadline) {
   if (std::holds_alternative<Arrival>(*outcome)) return std::move(*outcome);
 
   peer.port.give_up(word);
-  notify(peer.block.control.board().freed);
+  tell_freed(peer);
   const bool late = std::holds_alternative<Late>(*outcome);
   context_->record(peer.index, [&](PeerLedger& line) { ++(late ? line.late : line.lost); });
   return std::move(*outcome);
@@ -164,7 +181,7 @@ Outcome MappedWindow::newest(WorkerId peer_id, std::optional<Version> after, Dea
     const auto word = peer.port.try_newest(after_word);
     if (word) return arrive(peer, *word);
     // An aim that failed may have held the writer up for a moment.
-    notify(peer.block.control.board().freed);
+    if (!peer.mirrored()) tell_freed(peer);
     return std::nullopt;
   };
   std::optional<Outcome> outcome = attempt();
@@ -181,7 +198,7 @@ void MappedWindow::skip(WorkerId peer_id, Version v) {
   Peer& peer = peer_of(peer_id, "skips");
   step_to(peer, to_word(v));
   peer.port.give_up(to_word(v));
-  notify(peer.block.control.board().freed);
+  tell_freed(peer);
 }
 
 void MappedWindow::release(WorkerId peer_id, Version version) {
@@ -189,9 +206,17 @@ void MappedWindow::release(WorkerId peer_id, Version version) {
   if (options_.mode == WindowMode::scheduled) {
     peer.port.release(to_word(version));
   } else {
-    peer.port.unpin();
+    peer.port.look_away(to_word(version));
   }
-  notify(peer.block.control.board().freed);
+  tell_freed(peer);
+}
+
+void MappedWindow::tell_freed(const Peer& peer) {
+  if (peer.mirrored()) {
+    link_->freed(peer.index);
+  } else {
+    notify(peer.block.control.board().freed);
+  }
 }
 
 void MappedWindow::on_lost(int worker) {
@@ -219,9 +244,10 @@ void MappedWindow::step_to(Peer& peer, Word v) {
 Outcome MappedWindow::arrive(Peer& peer, Word v) {
   const protocol::Control& control = peer.block.control;
   const Header header = peer.port.header(v);
-  const std::byte* data = peer.block.payload + static_cast<std::size_t>(control.slot_of(v)) *
-                                                   protocol::slot_stride(control.head());
-  data += header.offset;
+  const auto slot = static_cast<std::size_t>(control.slot_of(v));
+  const std::byte* data =
+      peer.mirrored() ? peer.block.staged[slot]
+                      : peer.block.payload + slot * protocol::slot_stride(control.head()) + header.offset;
   context_->record(peer.index, [&](PeerLedger& line) {
     ++line.arrivals;
     line.bytes_read += header.bytes;

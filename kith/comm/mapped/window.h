@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kith/comm/mapped/context.h"
+#include "kith/comm/mapped/link.h"
 #include "kith/comm/protocol/reader.h"
 #include "kith/comm/protocol/writer.h"
 #include "kith/comm/window.h"
@@ -18,19 +19,23 @@ struct Block {
   protocol::Control control;
   std::byte* payload = nullptr;
   std::shared_ptr<const void> memory;
+  // In a mirror there is no payload; by slot, where the part for this reader lies. Read while its version is
+  // held.
+  const std::byte* const* staged = nullptr;
 };
 
 struct PeerBlock {
   int worker = 0;  // index
-  Block block;
+  Block block;     // a mirror where it has `staged`: then the window needs a link
 };
 
-// A window over memory that all its workers have mapped: the protocol, plus sleeping, loss, ledger and log.
-// Backends only find the memory and mark who is lost.
+// A window over memory that its workers have mapped, or mirrored over a link: the protocol, plus sleeping,
+// loss, ledger and log. Backends only find the memory, keep mirrors up to date and mark who is lost.
 class MappedWindow final : public Window, private Arrival::Releaser, private Liveness::Listener {
  public:
+  // `link` may be null where nobody is mirrored.
   MappedWindow(std::shared_ptr<Context> context, WindowOptions options, Block own,
-               std::vector<PeerBlock> peers);
+               std::vector<PeerBlock> peers, std::shared_ptr<Link> link = nullptr);
   ~MappedWindow();
   MappedWindow(const MappedWindow&) = delete;
   MappedWindow& operator=(const MappedWindow&) = delete;
@@ -47,6 +52,7 @@ class MappedWindow final : public Window, private Arrival::Releaser, private Liv
   struct Peer {
     Peer(int worker, Block memory, int self)
         : index(worker), block(std::move(memory)), port(block.control, self) {}
+    bool mirrored() const { return block.staged != nullptr; }
     const int index;
     const Block block;
     protocol::ReaderPort port;
@@ -60,6 +66,8 @@ class MappedWindow final : public Window, private Arrival::Releaser, private Liv
   // Scheduled mode: versions of a peer are taken in increasing order.
   void step_to(Peer& peer, protocol::Word v);
   Outcome arrive(Peer& peer, protocol::Word v);
+  // This reader's words towards the peer have changed: whoever waits for them is told.
+  void tell_freed(const Peer& peer);
   // Sleeps on the writer's board until `attempt` gives an outcome, the peer is lost or the deadline passes.
   template <class Attempt>
   Outcome read(Peer& peer, Version wanted, Deadline deadline, Attempt attempt);
@@ -67,6 +75,7 @@ class MappedWindow final : public Window, private Arrival::Releaser, private Liv
   const std::shared_ptr<Context> context_;
   const WindowOptions options_;
   const Block own_;
+  const std::shared_ptr<Link> link_;
   protocol::Writer writer_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by worker index; null where not shared
   std::vector<int> readers_;                  // scratch of publish

@@ -69,7 +69,7 @@ struct Part {
 
 // Written by one reader, read by the writer.
 struct alignas(kLine) Reader {
-  std::atomic<Word> past{kNothing};    // scheduled mode: done with this version and all before
+  std::atomic<Word> past{kNothing};    // done with this version and, in scheduled mode, with all before
   std::atomic<Word> pinned{kNothing};  // latest mode: looking at this version now
 };
 

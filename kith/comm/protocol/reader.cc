@@ -72,6 +72,12 @@ void ReaderPort::unpin() {
   control_.reader(self_).pinned.store(kNothing);
 }
 
+void ReaderPort::look_away(Word v) {
+  std::atomic<Word>& past = control_.reader(self_).past;
+  if (past.load(std::memory_order_relaxed) < v) past.store(v);
+  unpin();
+}
+
 bool ReaderPort::pinned() const {
   return control_.reader(self_).pinned.load(std::memory_order_relaxed) != kNothing;
 }

@@ -33,6 +33,8 @@ class ReaderPort {
   // REQUIRES: nothing is pinned.
   std::optional<Word> try_newest(Word after);
   void unpin();
+  // Unpins v for having looked at it.
+  void look_away(Word v);
   bool pinned() const;
 
   // The two steps of try_newest (see Writer::withdraw): aim

@@ -7,7 +7,6 @@
 #include <poll.h>
 
 #include "kith/base/error.h"
-#include "kith/base/rng.h"
 #include "kith/base/text.h"
 #include "kith/comm/mapped/wait_note.h"
 
@@ -32,13 +31,6 @@ T from_bytes(std::string_view bytes) {
   return value;
 }
 
-std::uint64_t digest(const std::vector<WorkerId>& workers) {
-  std::uint64_t sum = 0;
-  for (const WorkerId worker : workers)
-    sum = hash_words(sum, worker.value);
-  return sum;
-}
-
 }  // namespace
 
 std::string Meeting::key(WorkerId worker) {
@@ -49,7 +41,7 @@ Meeting::Meeting(mapped::Context& context, Store& store, Life& life)
     : context_(context),
       store_(store),
       life_(life),
-      workers_digest_(digest(context.workers())),
+      workers_digest_(context.workers_digest()),
       peers_(context.workers().size()) {
   store_.set(key(context_.self()), listener_.address());
 }

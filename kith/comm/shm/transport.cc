@@ -7,62 +7,18 @@
 #include "kith/comm/mapped/window.h"
 
 namespace kith::comm {
-namespace {
-
-using protocol::Control;
-using protocol::Head;
-using shm::Segment;
-using shm::Sharing;
-
-std::shared_ptr<const void> keep(const Segment& control, const Segment& payload) {
-  return std::make_shared<std::pair<std::shared_ptr<std::byte>, std::shared_ptr<std::byte>>>(
-      control.memory(), payload.memory());
-}
-
-}  // namespace
 
 ShmTransport::ShmTransport(const TransportOptions& options)
     : context_(
           std::make_shared<mapped::Context>(options.self, options.workers, options.log, options.long_wait)),
-      life_(static_cast<int>(options.workers.size()),
-            [this](int worker, bool died) { report_lost(worker, died); }),
-      meeting_(*context_, *options.store, life_) {}
-
-void ShmTransport::report_lost(int worker, bool died) {
-  if (!context_->liveness().mark_lost(worker)) return;
-  if (died) {
-    context_->log().warning(cat(context_->self(), ": ", context_->worker(worker), " died"));
-  } else {
-    context_->log().debug(cat(context_->self(), ": ", context_->worker(worker), " closed its transport"));
-  }
-}
+      machine_(*context_, *options.store) {}
 
 std::unique_ptr<Window> ShmTransport::open(const WindowOptions& asked, Deadline deadline) {
   WindowOptions options = mapped::checked(asked, *context_);
-  const Head head = Head::of(options, static_cast<int>(workers().size()));
-  const std::string label = cat("kith ", self().value, " ", options.name);
-  const Segment control = Segment::create(label, Control::size_of(head), Sharing::read_write);
-  const Segment payload = Segment::create(label, protocol::payload_size(head), Sharing::read_only);
-  const mapped::Block own{Control::create(control.data(), head), payload.data(), keep(control, payload)};
-
-  std::vector<int> indices;
-  for (WorkerId peer : options.peers)
-    indices.push_back(context_->index_of(peer));
-  std::lock_guard lock(open_mutex_);
-  const auto announcements = meeting_.exchange(
-      options.name, {head, control.descriptor().get(), payload.descriptor().get()}, indices, deadline);
-
-  std::vector<mapped::PeerBlock> peers;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    const shm::Announcement& theirs = announcements[i];
-    const std::string place = cat(self(), " opens window '", options.name, "' of ", options.peers[i]);
-    protocol::check_same(options.name, self(), head, options.peers[i], theirs.head);
-    const Segment words = Segment::map(theirs.control, Control::size_of(head), Sharing::read_write, place);
-    const Segment data =
-        Segment::map(theirs.payload, protocol::payload_size(head), Sharing::read_only, place);
-    peers.push_back({indices[i], {Control::view(words.data(), head), data.data(), keep(words, data)}});
-  }
-  return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own, std::move(peers));
+  const auto head = protocol::Head::of(options, static_cast<int>(workers().size()));
+  const shm::OwnMemory own = shm::make_memory(options, head, self());
+  auto peers = machine_.open(options.name, own, context_->indices_of(options.peers), deadline);
+  return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers));
 }
 
 bool ShmTransport::lost(WorkerId peer) const {

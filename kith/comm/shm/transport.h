@@ -1,13 +1,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "kith/comm/mapped/context.h"
 #include "kith/comm/registry.h"
-#include "kith/comm/shm/life.h"
-#include "kith/comm/shm/meeting.h"
+#include "kith/comm/shm/machine.h"
 #include "kith/comm/transport.h"
 
 namespace kith::comm {
@@ -29,12 +27,8 @@ class ShmTransport final : public Transport {
   Ledger ledger() const override { return context_->ledger(); }
 
  private:
-  void report_lost(int worker, bool died);
-
   const std::shared_ptr<mapped::Context> context_;
-  shm::Life life_;
-  std::mutex open_mutex_;  // guards meeting_: windows are opened one after the other
-  shm::Meeting meeting_;
+  shm::Machine machine_;
 };
 
 // Empty when the backend works here, else what is missing.

@@ -1,0 +1,76 @@
+#include "kith/comm/routed/transport.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kith/base/check.h"
+#include "kith/base/text.h"
+#include "kith/comm/mapped/window.h"
+#include "kith/comm/routed/placement.h"
+#include "kith/comm/ucx/settings.h"
+
+namespace kith::comm {
+
+RoutedTransport::RoutedTransport(const TransportOptions& options, Route route) : route_(route) {
+  const NetworkOptions& network = options.network;
+  // Checks the list of workers before anybody else hears of this one.
+  mapped::Context(options.self, options.workers, nullptr, options.long_wait);
+  const std::string interface = network.interface.empty() ? routed::default_interface() : network.interface;
+  net::ListenOptions at;
+  at.interface = interface;
+  net::Listener listener(at);
+  const routed::Presence own{network.machine.empty() ? routed::this_machine() : network.machine,
+                             listener.bound()};
+  const std::vector<routed::Presence> presences = routed::exchange_presence(
+      *options.store, options.self, own, options.workers, SteadyClock().now() + network.meet_within);
+  context_ = std::make_shared<mapped::Context>(options.self, options.workers, options.log, options.long_wait,
+                                               routed::number_machines(presences));
+  ucx::EngineOptions engine{.secret = network.secret,
+                            .interface = interface,
+                            .addresses = {},
+                            .settings = ucx::settings_for(interface),
+                            .lanes = network.lanes};
+  for (int i = 0; i < static_cast<int>(presences.size()); ++i) {
+    if (i != context_->self_index() && !mapped(i))
+      engine.addresses[i] = presences[static_cast<std::size_t>(i)].address;
+  }
+  if (engine.addresses.size() + 1 < presences.size()) machine_.emplace(*context_, *options.store);
+  if (!engine.addresses.empty())
+    engine_ = std::make_shared<ucx::Engine>(context_, std::move(listener), std::move(engine));
+}
+
+RoutedTransport::~RoutedTransport() {
+  if (engine_ != nullptr) engine_->stop();
+}
+
+bool RoutedTransport::mapped(int worker) const {
+  const std::vector<int>& on = machines();
+  return route_ == Route::routed &&
+         on[static_cast<std::size_t>(worker)] == on[static_cast<std::size_t>(context_->self_index())];
+}
+
+std::unique_ptr<Window> RoutedTransport::open(const WindowOptions& asked, Deadline deadline) {
+  WindowOptions options = mapped::checked(asked, *context_);
+  const auto head = protocol::Head::of(options, static_cast<int>(workers().size()));
+  const shm::OwnMemory own = shm::make_memory(options, head, self());
+  std::vector<int> here, elsewhere;
+  for (int peer : context_->indices_of(options.peers))
+    (mapped(peer) ? here : elsewhere).push_back(peer);
+
+  // Everybody is told before anybody is waited for.
+  std::shared_ptr<ucx::Engine::WindowLink> link;
+  if (!elsewhere.empty()) link = engine_->announce(options.name, own.block, elsewhere, deadline);
+  std::vector<mapped::PeerBlock> peers;
+  if (!here.empty()) peers = machine_->open(options.name, own, here, deadline);
+  if (link != nullptr) std::ranges::move(engine_->gather(*link, deadline), std::back_inserter(peers));
+  return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers),
+                                                std::move(link));
+}
+
+bool RoutedTransport::lost(WorkerId peer) const {
+  const int index = context_->index_of(peer);
+  KITH_CHECK(index >= 0, cat(peer, " is not a worker of this transport"));
+  return context_->liveness().lost(index);
+}
+
+}  // namespace kith::comm

@@ -1,0 +1,63 @@
+#include "kith/comm/shm/machine.h"
+
+#include <utility>
+
+#include "kith/base/text.h"
+
+namespace kith::comm::shm {
+namespace {
+
+using protocol::Control;
+using protocol::Head;
+
+std::shared_ptr<const void> keep(const Segment& control, const Segment& payload) {
+  return std::make_shared<std::pair<std::shared_ptr<std::byte>, std::shared_ptr<std::byte>>>(
+      control.memory(), payload.memory());
+}
+
+}  // namespace
+
+OwnMemory make_memory(const WindowOptions& options, const Head& head, WorkerId self) {
+  const std::string label = cat("kith ", self.value, " ", options.name);
+  Segment control = Segment::create(label, Control::size_of(head), Sharing::read_write);
+  Segment payload = Segment::create(label, protocol::payload_size(head), Sharing::read_only);
+  mapped::Block block{Control::create(control.data(), head), payload.data(), keep(control, payload)};
+  return {std::move(control), std::move(payload), std::move(block)};
+}
+
+Machine::Machine(mapped::Context& context, Store& store)
+    : context_(context),
+      life_(static_cast<int>(context.workers().size()),
+            [this](int worker, bool died) { report_lost(worker, died); }),
+      meeting_(context, store, life_) {}
+
+void Machine::report_lost(int worker, bool died) {
+  if (!context_.liveness().mark_lost(worker)) return;
+  if (died) {
+    context_.log().warning(cat(context_.self(), ": ", context_.worker(worker), " died"));
+  } else {
+    context_.log().debug(cat(context_.self(), ": ", context_.worker(worker), " closed its transport"));
+  }
+}
+
+std::vector<mapped::PeerBlock> Machine::open(const std::string& window, const OwnMemory& own,
+                                             const std::vector<int>& indices, Deadline deadline) {
+  const Head& head = own.block.control.head();
+  std::lock_guard lock(open_mutex_);
+  const auto announcements = meeting_.exchange(
+      window, {head, own.control.descriptor().get(), own.payload.descriptor().get()}, indices, deadline);
+  std::vector<mapped::PeerBlock> peers;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const Announcement& theirs = announcements[i];
+    const WorkerId peer = context_.worker(indices[i]);
+    const std::string place = cat(context_.self(), " opens window '", window, "' of ", peer);
+    protocol::check_same(window, context_.self(), head, peer, theirs.head);
+    const Segment words = Segment::map(theirs.control, Control::size_of(head), Sharing::read_write, place);
+    const Segment data =
+        Segment::map(theirs.payload, protocol::payload_size(head), Sharing::read_only, place);
+    peers.push_back({indices[i], {Control::view(words.data(), head), data.data(), keep(words, data)}});
+  }
+  return peers;
+}
+
+}  // namespace kith::comm::shm

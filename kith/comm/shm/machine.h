@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kith/comm/mapped/window.h"
+#include "kith/comm/shm/life.h"
+#include "kith/comm/shm/meeting.h"
+#include "kith/comm/shm/segment.h"
+
+namespace kith::comm::shm {
+
+// A worker's own memory behind a window, ready to be mapped by others of this machine.
+struct OwnMemory {
+  Segment control;
+  Segment payload;
+  mapped::Block block;
+};
+OwnMemory make_memory(const WindowOptions& options, const protocol::Head& head, WorkerId self);
+
+// The peers on this worker's machine: finds them, maps their windows, and marks them lost (Note [Life]).
+class Machine {
+ public:
+  // Publishes this worker's address. Both must outlive it. Error when the kernel lacks what is needed.
+  Machine(mapped::Context& context, Store& store);
+
+  // Shows `own` to the peers (ascending indices) and maps theirs. Fails as Transport::open does.
+  std::vector<mapped::PeerBlock> open(const std::string& window, const OwnMemory& own,
+                                      const std::vector<int>& peers, Deadline deadline);
+
+ private:
+  void report_lost(int worker, bool died);
+
+  mapped::Context& context_;
+  Life life_;
+  std::mutex open_mutex_;  // guards meeting_: windows are opened one after the other
+  Meeting meeting_;
+};
+
+}  // namespace kith::comm::shm

@@ -1,0 +1,288 @@
+#include "kith/comm/ucx/engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include "kith/base/error.h"
+#include "kith/base/sha256.h"
+#include "kith/base/text.h"
+#include "kith/comm/shm/short_turns.h"
+
+namespace kith::comm::ucx {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// How long a worker that closes waits for its last versions to be taken.
+constexpr Clock::Duration kLinger = seconds(3);
+// What a worker that died had sent may still be on its way through this machine.
+constexpr Clock::Duration kAftermath = milliseconds(200);
+// UCX gives up what was under way when told so; this is for when it does not.
+constexpr Clock::Duration kBurial = seconds(1);
+constexpr Clock::Duration kStep = milliseconds(5);
+
+std::uint64_t random_token() {
+  const std::string bytes = random_bytes(sizeof(std::uint64_t));
+  std::uint64_t token = 0;
+  std::memcpy(&token, bytes.data(), sizeof token);
+  return token;
+}
+
+}  // namespace
+
+Engine::Engine(std::shared_ptr<mapped::Context> context, net::Listener listener, EngineOptions options)
+    : context_(std::move(context)),
+      options_(std::move(options)),
+      listener_(std::move(listener)),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      opened_(context_->workers().size()),
+      refusals_(context_->workers().size()),
+      connected_(context_->workers().size()),
+      exchange_(*context_, *this) {
+  if (!bell_) shm::fail("cannot make an eventfd", "backend ucx");
+  for (const auto& [index, address] : options_.addresses)
+    places_.try_emplace(index, context_->self_index(), random_token());
+  std::promise<void> started;
+  std::future<void> outcome = started.get_future();
+  thread_ = std::thread([this, promise = std::move(started)]() mutable { run(std::move(promise)); });
+  try {
+    outcome.get();
+  } catch (...) {
+    thread_.join();
+    throw;
+  }
+}
+
+Engine::~Engine() {
+  stop();
+}
+
+void Engine::stop() {
+  post([this] { closing_until_ = SteadyClock().now() + kLinger; });
+  if (thread_.joinable()) thread_.join();
+}
+
+void Engine::post(std::function<void()> command) {
+  std::lock_guard lock(mutex_);
+  if (stopped_) return;
+  commands_.push_back(std::move(command));
+  if (commands_.size() == 1) ::eventfd_write(bell_.get(), 1);
+}
+
+// --- the thread ---
+
+void Engine::run(std::promise<void> started) {
+  shm::ask_for_short_turns();
+  try {
+    worker_ = std::make_unique<Worker>(
+        options_.settings,
+        [this](std::span<const std::byte> header, Delivery& delivery) { take_message(header, delivery); });
+    started.set_value();
+  } catch (...) {
+    started.set_exception(std::current_exception());
+    return;
+  }
+  next_beat_ = SteadyClock().now() + Lifeline::kBeat;
+  for (;;) {
+    bool active = run_commands();
+    while (worker_->progress())
+      active = true;
+    for (auto& [index, place] : places_)
+      exchange_.pump(index);
+    beat();
+    see_off();
+    if (closing_until_) {
+      say_farewells();
+      if (all_parted() || SteadyClock().now() >= *closing_until_) break;
+    }
+    // Messages that keep coming must not keep the sockets waiting.
+    if (!active && worker_->arm()) {
+      watch_sockets(Rest::sleep);
+    } else if (SteadyClock().now() - last_look_ > kStep) {
+      watch_sockets(Rest::look);
+    }
+  }
+
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+    commands_.clear();
+  }
+  for (auto& [index, place] : places_)
+    place.peer.close();
+  const Deadline limit = SteadyClock().now() + kBurial;
+  const auto closed = [](const auto& entry) { return entry.second.peer.closed(); };
+  while (!std::all_of(places_.begin(), places_.end(), closed) && SteadyClock().now() < limit) {
+    if (!worker_->progress()) ::poll(nullptr, 0, 1);
+  }
+  worker_.reset();
+  for (auto& [index, place] : places_)
+    place.peer.lifeline().reset();
+}
+
+bool Engine::run_commands() {
+  std::vector<std::function<void()>> commands;
+  {
+    std::lock_guard lock(mutex_);
+    commands.swap(commands_);
+  }
+  for (const auto& command : commands)
+    command();
+  return !commands.empty();
+}
+
+void Engine::watch_sockets(Rest rest) {
+  std::vector<pollfd> files{
+      {worker_->fd(), POLLIN, 0}, {bell_.get(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+  std::vector<int> indices;
+  Clock::Time until = next_beat_;
+  for (auto& [index, place] : places_) {
+    if (place.state == State::leaving || place.state == State::dying)
+      until = std::min(until, SteadyClock().now() + kStep);
+    if (!place.peer.lifeline() || place.state == State::gone) continue;
+    net::Connection& connection = place.peer.lifeline()->connection();
+    if (connection.ended()) continue;
+    files.push_back(
+        {connection.fd(), static_cast<short>(connection.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    indices.push_back(index);
+  }
+  const std::size_t first_stranger = files.size();
+  for (const Stranger& stranger : strangers_)
+    files.push_back({stranger.connection.fd(), POLLIN, 0});
+  last_look_ = SteadyClock().now();
+  const auto left = rest == Rest::look ? Clock::Duration(0)
+                                       : std::max<Clock::Duration>(until - last_look_, Clock::Duration(0));
+  ::poll(files.data(), files.size(), static_cast<int>(std::chrono::ceil<milliseconds>(left).count()));
+
+  eventfd_t rings = 0;
+  if (files[1].revents != 0) ::eventfd_read(bell_.get(), &rings);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (files[i + 3].revents != 0) listen_to(indices[i]);
+  }
+  const bool strangers_spoke = std::any_of(files.begin() + static_cast<std::ptrdiff_t>(first_stranger),
+                                           files.end(), [](const pollfd& file) { return file.revents != 0; });
+  if (files[2].revents != 0 || strangers_spoke || !strangers_.empty()) accept_all();
+}
+
+void Engine::take_message(std::span<const std::byte> bytes, Delivery& delivery) {
+  Envelope envelope;
+  if (bytes.size() < sizeof envelope) return complain("a stranger", "a message that is too short");
+  std::memcpy(&envelope, bytes.data(), sizeof envelope);
+  const auto found = places_.find(envelope.from);
+  if (found == places_.end() || envelope.token != found->second.peer.token()) {
+    return complain("a stranger",
+                    cat("a message in the name of worker index ", envelope.from, " without its token"));
+  }
+  Place& place = found->second;
+  const std::string wrong =
+      exchange_.take(envelope.from, bytes, delivery, [&place] { place.peer.count_received(); });
+  if (wrong.empty() || std::exchange(place.complained, true)) return;
+  context_->log().warning(
+      cat(context_->self(), " drops what ", context_->worker(envelope.from), " sent: ", wrong));
+}
+
+void Engine::complain(std::string_view about, std::string_view what) {
+  constexpr int kMostLines = 20;  // whoever can reach the port must not be able to fill the disk
+  if (++complaints_ <= kMostLines)
+    context_->log().warning(cat(context_->self(), " refuses ", about, ": ", what));
+}
+
+void Engine::beat() {
+  const Clock::Time now = SteadyClock().now();
+  if (now < next_beat_) return;
+  next_beat_ = now + Lifeline::kBeat;
+  for (auto& [index, place] : places_) {
+    if (place.state != State::met) continue;
+    Lifeline& lifeline = *place.peer.lifeline();
+    lifeline.beat(now, "b");
+    if (lifeline.silence() <= lifeline.bound()) continue;
+    lose(index, cat("is out of reach: nothing was acknowledged for ",
+                    std::chrono::duration_cast<milliseconds>(lifeline.silence()).count(), " ms"));
+  }
+}
+
+void Engine::lose(int index, std::string why) {
+  Place& place = places_.at(index);
+  if (place.state == State::dying || place.state == State::gone) return;
+  place.state = State::dying;
+  place.since = SteadyClock().now();
+  place.why = std::move(why);
+  exchange_.forget(index);
+  place.peer.close();
+}
+
+void Engine::see_off() {
+  const Clock::Time now = SteadyClock().now();
+  for (auto& [index, place] : places_) {
+    if (!place.failure.empty()) lose(index, std::exchange(place.failure, {}));
+    if (place.state == State::leaving) {
+      if (place.farewell && place.peer.received() >= *place.farewell) {
+        say(index, "a");
+        lose(index, {});
+      } else if (now - place.since > (place.farewell ? kLinger : kAftermath)) {
+        lose(index, "died");
+      }
+    }
+    if (place.state != State::dying || (!place.peer.closed() && now - place.since < kBurial)) continue;
+    place.state = State::gone;
+    place.parted = true;
+    context_->liveness().mark_lost(index);
+    if (place.why.empty()) {
+      context_->log().debug(cat(context_->self(), ": ", context_->worker(index), " closed its transport"));
+    } else {
+      context_->log().warning(cat(context_->self(), ": ", context_->worker(index), " ", place.why));
+    }
+    place.peer.lifeline().reset();
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+}
+
+// --- post ---
+
+void Engine::tell(int peer, const Envelope& envelope) {
+  places_.at(peer).peer.tell(envelope);
+}
+
+void Engine::send(int peer, const DataHeader& header, std::span<const std::byte> payload, Done done) {
+  places_.at(peer).peer.send(header, payload, std::move(done));
+}
+
+bool Engine::has_room(int peer) const {
+  return places_.at(peer).peer.has_room();
+}
+
+// --- links ---
+
+Engine::WindowLink::~WindowLink() {
+  engine_->post([engine = engine_.get(), window = window_] { engine->exchange_.close(window); });
+}
+
+void Engine::WindowLink::published(protocol::Word v, std::span<const int> readers) {
+  std::vector<int> elsewhere;
+  for (int reader : readers) {
+    if (window_->sides.contains(reader)) elsewhere.push_back(reader);
+  }
+  if (elsewhere.empty() && !window_->curious.load()) return;
+  engine_->post([engine = engine_.get(), window = window_, v, who = std::move(elsewhere)] {
+    engine->exchange_.published(window, v, who);
+  });
+}
+
+void Engine::WindowLink::freed(int writer) {
+  engine_->post(
+      [engine = engine_.get(), window = window_, writer] { engine->exchange_.freed(*window, writer); });
+}
+
+void Engine::WindowLink::wanted(int writer, protocol::Word v) {
+  engine_->post([engine = engine_.get(), window = window_, writer, v] {
+    engine->exchange_.wanted(*window, writer, v);
+  });
+}
+
+}  // namespace kith::comm::ucx

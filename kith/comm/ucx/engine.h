@@ -1,0 +1,167 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kith/comm/mapped/context.h"
+#include "kith/comm/mapped/link.h"
+#include "kith/comm/net/connection.h"
+#include "kith/comm/net/handshake.h"
+#include "kith/comm/ucx/exchange.h"
+#include "kith/comm/ucx/peer.h"
+
+namespace kith::comm::ucx {
+
+struct EngineOptions {
+  std::string secret;                     // of the run; empty: none
+  std::string interface;                  // to connect from
+  std::map<int, net::Address> addresses;  // of the peers' listeners, by index
+  Settings settings;
+  int lanes = 1;
+};
+
+// Everything that passes between this worker and those on other machines. One thread does it all: it sleeps
+// until a message, a connection or a command of this worker's other threads comes, and never spins; UCX is
+// used by no other. The rest of kith sees windows' links. Held by the transport and by every link.
+class Engine final : public std::enable_shared_from_this<Engine>, private Post {
+ public:
+  // Peers connect to the listener. Error when UCX cannot start.
+  Engine(std::shared_ptr<mapped::Context> context, net::Listener listener, EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // A window on its way to being shared with `peers` (indices): they hear of it. Dropping the link closes it.
+  class WindowLink;
+  std::shared_ptr<WindowLink> announce(const std::string& name, const mapped::Block& own,
+                                       const std::vector<int>& peers, Deadline deadline);
+  // Waits until every peer has opened it too. Fails as Transport::open does.
+  std::vector<mapped::PeerBlock> gather(const WindowLink& link, Deadline deadline);
+
+  // Says goodbye: what was published goes out first, for a while at most. Peers see this worker close in
+  // order. Links do nothing afterwards.
+  void stop();
+
+ private:
+  // absent   nothing is known of it yet
+  // meeting  the lifeline is there, its hello is not
+  // met      messages pass
+  // leaving  its lifeline has ended or said farewell; what it sent before may still come
+  // dying    its lanes are being closed
+  // gone     it is marked lost
+  enum class State { absent, meeting, met, leaving, dying, gone };
+  struct Place {
+    explicit Place(int self, std::uint64_t token) : peer(self, token) {}
+    Peer peer;
+    State state = State::absent;
+    Clock::Time since{};                    // when it began to leave or to die
+    std::vector<std::string> to_say;        // announcements, until it is met
+    std::string failure;                    // of a lane, to be looked at
+    std::string why;                        // it is lost; empty: it closed in order
+    std::optional<std::uint64_t> farewell;  // how many stripes it says it sent in all
+    bool said_farewell = false;
+    bool parted = false;      // it has acknowledged this worker's farewell, or is leaving itself
+    bool complained = false;  // one line in the log about its messages is enough
+  };
+  struct Stranger {
+    net::Connection connection;
+    net::Handshake handshake;
+    Clock::Time since;
+  };
+  struct Opened {  // by a peer
+    protocol::Head head;
+    std::uint64_t number;
+  };
+
+  // Post
+  void tell(int peer, const Envelope& envelope) override;
+  void send(int peer, const DataHeader& header, std::span<const std::byte> payload, Done done) override;
+  bool has_room(int peer) const override;
+
+  void post(std::function<void()> command);
+  void meet_all(const std::vector<int>& peers, Deadline deadline);
+
+  // The thread.
+  void run(std::promise<void> started);
+  bool run_commands();
+  // Sleeps until there is something to do, or only looks; then does what came over sockets.
+  enum class Rest { sleep, look };
+  void watch_sockets(Rest rest);
+  void take_message(std::span<const std::byte> header, Delivery& delivery);
+  void beat();
+  // Moves on those who leave or die, as far as they have come.
+  void see_off();
+  void lose(int index, std::string why);
+  void complain(std::string_view about, std::string_view what);
+
+  // The thread, meeting and parting (meeting.cc).
+  void accept_all();
+  // True when the stranger need not be listened to any more: it became a peer, or was turned away.
+  bool admit(Stranger& stranger);
+  void adopt(int index, net::Connection connection);
+  void listen_to(int index);
+  void hear(int index, std::string_view message);
+  std::string hello_for(int index) const;
+  // Empty, or why the two cannot work together.
+  std::string take_hello(int index, std::string_view message);
+  void refuse(int index, const std::string& why);
+  void say(int index, std::string message);
+  void say_farewells();
+  bool all_parted() const;
+
+  const std::shared_ptr<mapped::Context> context_;
+  const EngineOptions options_;
+  net::Listener listener_;
+  const shm::Descriptor bell_;  // rung when there is a command
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::vector<std::function<void()>> commands_;
+  bool stopped_ = false;
+  std::vector<std::multimap<std::string, Opened>> opened_;  // by peer, by window; not yet gathered
+  std::vector<std::string> refusals_;                       // by peer; why it cannot be worked with
+
+  std::mutex open_mutex_;  // one window is announced and gathered at a time; guards what follows
+  std::vector<bool> connected_;
+  std::uint64_t next_number_ = 1;
+
+  // The thread's own.
+  std::unique_ptr<Worker> worker_;
+  Exchange exchange_;
+  std::map<int, Place> places_;  // by index; every peer that is not on this machine
+  std::list<Stranger> strangers_;
+  int complaints_ = 0;  // about strangers
+  Clock::Time next_beat_{}, last_look_{};
+  std::optional<Clock::Time> closing_until_;
+  std::thread thread_;
+};
+
+// What a window holds of the engine.
+class Engine::WindowLink final : public mapped::Link {
+ public:
+  WindowLink(std::shared_ptr<Engine> engine, std::shared_ptr<NetWindow> window)
+      : engine_(std::move(engine)), window_(std::move(window)) {}
+  ~WindowLink() override;
+
+  const std::shared_ptr<NetWindow>& window() const { return window_; }
+
+  void published(protocol::Word v, std::span<const int> readers) override;
+  void freed(int writer) override;
+  void wanted(int writer, protocol::Word v) override;
+
+ private:
+  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<NetWindow> window_;
+};
+
+}  // namespace kith::comm::ucx

@@ -1,0 +1,308 @@
+// The engine's meeting and parting: how workers of different machines find each other, announce windows, and
+// leave.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kith/base/check.h"
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+#include "kith/comm/mapped/wait_note.h"
+#include "kith/comm/ucx/engine.h"
+
+namespace kith::comm::ucx {
+namespace {
+
+using protocol::Head;
+
+// On the lifeline, a message is one of these letters and what belongs to it.
+constexpr char kHello = 'h';   // Hello, then the sender's UCX address
+constexpr char kWindow = 'w';  // Head, the sender's number for the window, its name
+constexpr char kBeat = 'b';
+constexpr char kFarewell = 'f';  // the number of stripes sent
+constexpr char kFarewellHeard = 'a';
+
+// Later protocols keep the first three fields.
+struct Hello {
+  std::uint64_t magic = protocol::kMagic;
+  std::uint32_t protocol = protocol::kProtocol;
+  std::int32_t worker = -1;
+  std::uint64_t workers_digest = 0;
+  std::uint64_t token = 0;  // to be shown in messages to the sender
+};
+
+constexpr std::size_t kMostBytes = 64 << 10;  // of a message
+constexpr std::size_t kMostStrangers = 256;
+constexpr Clock::Duration kStrangerTime = std::chrono::seconds(10);
+constexpr std::string_view kRemedy = "run the same build of kith with the same workers everywhere";
+
+template <class T>
+std::string to_bytes(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+// Nothing when there are too few.
+template <class T>
+std::optional<T> from_bytes(std::string_view bytes) {
+  if (bytes.size() < sizeof(T)) return std::nullopt;
+  T value;
+  std::memcpy(static_cast<void*>(&value), bytes.data(), sizeof value);
+  return value;
+}
+
+}  // namespace
+
+// --- any thread ---
+
+std::shared_ptr<Engine::WindowLink> Engine::announce(const std::string& name, const mapped::Block& own,
+                                                     const std::vector<int>& peers, Deadline deadline) {
+  std::lock_guard lock(open_mutex_);
+  meet_all(peers, deadline);
+  const auto window = std::make_shared<NetWindow>(name, next_number_++, own);
+  for (int peer : peers) {
+    window->sides.try_emplace(peer, own.control.head(), context_->self_index(), exchange_.pool());
+  }
+  auto link = std::make_shared<WindowLink>(shared_from_this(), window);
+  post([this, window] {
+    exchange_.add(window);
+    for (const auto& [peer, side] : window->sides) {
+      say(peer, cat(kWindow, to_bytes(window->own.control.head()), to_bytes(window->number), window->name));
+    }
+  });
+  return link;
+}
+
+void Engine::meet_all(const std::vector<int>& peers, Deadline deadline) {
+  for (int peer : peers) {
+    const auto index = static_cast<std::size_t>(peer);
+    // Of two workers the one with the greater index connects.
+    if (peer > context_->self_index() || connected_[index] || context_->liveness().lost(peer)) continue;
+    auto connection = std::make_shared<net::Connection>(net::connect(
+        {.to = options_.addresses.at(peer), .interface = options_.interface, .log = &context_->log()},
+        deadline));
+    net::authenticate(*connection, options_.secret, net::Side::client, deadline);
+    connected_[index] = true;
+    post([this, peer, connection] { adopt(peer, std::move(*connection)); });
+  }
+}
+
+std::vector<mapped::PeerBlock> Engine::gather(const WindowLink& link, Deadline deadline) {
+  const std::shared_ptr<NetWindow>& window = link.window();
+  const std::string place = cat(context_->self(), " opens window '", window->name, "'");
+  mapped::WaitNote note(*context_, window->name);
+  std::vector<mapped::PeerBlock> blocks;
+  for (const auto& [peer, side] : window->sides) {
+    std::optional<Opened> theirs;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      // Asked first: what a peer announced before it was lost still counts.
+      const bool lost = context_->liveness().lost(peer);
+      auto& from_peer = opened_[static_cast<std::size_t>(peer)];
+      if (const auto found = from_peer.find(window->name); found != from_peer.end()) {
+        theirs = from_peer.extract(found).mapped();
+        break;
+      }
+      const std::string& refusal = refusals_[static_cast<std::size_t>(peer)];
+      if (!refusal.empty()) throw InputError(refusal, place, kRemedy);
+      if (lost)
+        throw Error(cat(context_->worker(peer), " is lost"), place, "open it among those who are left");
+      if (SteadyClock().now() >= deadline) {
+        throw Error(cat(context_->worker(peer), " has not opened it before the deadline"), place,
+                    "every worker must open the same windows in the same order");
+      }
+      note.explain("waits for", peer);
+      changed_.wait_until(lock, note.wake_by(deadline));
+    }
+    lock.unlock();
+    protocol::check_same(window->name, context_->self(), window->own.control.head(), context_->worker(peer),
+                         theirs->head);
+    post([this, window, index = peer, number = theirs->number] { exchange_.bind(window, index, number); });
+    blocks.push_back({peer, side.mirror.block()});
+  }
+  return blocks;
+}
+
+// --- the thread ---
+
+void Engine::say(int index, std::string message) {
+  Place& place = places_.at(index);
+  if (place.state == State::absent || place.state == State::meeting) {
+    place.to_say.push_back(std::move(message));
+  } else if (place.peer.lifeline()) {
+    place.peer.lifeline()->connection().queue(message);
+  }
+}
+
+std::string Engine::hello_for(int index) const {
+  Hello hello;
+  hello.worker = context_->self().value;
+  hello.workers_digest = context_->workers_digest();
+  hello.token = places_.at(index).peer.token();
+  return kHello + to_bytes(hello) + worker_->address();
+}
+
+void Engine::adopt(int index, net::Connection connection) {
+  Place& place = places_.at(index);
+  place.peer.lifeline().emplace(std::move(connection));
+  place.peer.lifeline()->connection().limit(kMostBytes);
+  place.state = State::meeting;
+  place.peer.lifeline()->connection().queue(hello_for(index));
+}
+
+void Engine::accept_all() {
+  while (strangers_.size() < kMostStrangers) {
+    auto connection = listener_.accept();
+    if (!connection) break;
+    connection->limit(net::Handshake::kMostBytes);
+    strangers_.push_back(
+        {std::move(*connection), net::Handshake(net::Side::server, options_.secret), SteadyClock().now()});
+  }
+  std::erase_if(strangers_, [&](Stranger& stranger) {
+    try {
+      return admit(stranger);
+    } catch (const Error& e) {
+      complain(stranger.connection.peer(), e.what());
+      return true;
+    }
+  });
+}
+
+bool Engine::admit(Stranger& stranger) {
+  net::Connection& connection = stranger.connection;
+  while (auto message = connection.receive()) {
+    if (stranger.handshake.state() == net::Handshake::State::going) {
+      const std::string answer = stranger.handshake.take(*message);
+      if (!answer.empty()) connection.queue(answer);
+      if (stranger.handshake.state() == net::Handshake::State::refused) {
+        complain(connection.peer(), stranger.handshake.reason());
+        return true;
+      }
+      if (stranger.handshake.state() == net::Handshake::State::done) connection.limit(kMostBytes);
+      continue;
+    }
+    const auto hello = from_bytes<Hello>(std::string_view(*message).substr(1));
+    const int index = hello ? context_->index_of(WorkerId{hello->worker}) : -1;
+    const auto found = places_.find(index);
+    if (found == places_.end() || found->second.state != State::absent) {
+      complain(connection.peer(), "it says it is a worker that is not expected");
+      return true;
+    }
+    adopt(index, std::move(connection));
+    if (const std::string wrong = take_hello(index, *message); !wrong.empty()) refuse(index, wrong);
+    return true;
+  }
+  return connection.ended() || SteadyClock().now() - stranger.since > kStrangerTime;
+}
+
+std::string Engine::take_hello(int index, std::string_view message) {
+  const auto hello = from_bytes<Hello>(message.substr(1));
+  if (!hello || message.front() != kHello) return "its first words are no hello";
+  if (hello->magic != protocol::kMagic)
+    return cat("its magic is ", hello->magic, ", this worker's ", protocol::kMagic);
+  const WorkerId peer = context_->worker(index);
+  if (hello->protocol != protocol::kProtocol) {
+    return cat(peer, " speaks protocol version ", hello->protocol, ", ", context_->self(), " version ",
+               protocol::kProtocol);
+  }
+  if (hello->worker != peer.value || hello->workers_digest != context_->workers_digest())
+    return cat(peer, " belongs to another list of workers than ", context_->self());
+  Place& place = places_.at(index);
+  place.peer.meet(*worker_, std::string(message.substr(1 + sizeof(Hello))), hello->token, options_.lanes,
+                  [&place](std::string_view why) { place.failure = cat("died (", why, ")"); });
+  place.state = State::met;
+  for (std::string& waiting : std::exchange(place.to_say, {}))
+    say(index, std::move(waiting));
+  return {};
+}
+
+void Engine::refuse(int index, const std::string& why) {
+  {
+    std::lock_guard lock(mutex_);
+    refusals_[static_cast<std::size_t>(index)] = why;
+    changed_.notify_all();
+  }
+  lose(index, cat("is refused: ", why));
+}
+
+void Engine::listen_to(int index) {
+  Place& place = places_.at(index);
+  if (!place.peer.lifeline()) return;
+  net::Connection& connection = place.peer.lifeline()->connection();
+  try {
+    connection.flush();
+    while (auto message = connection.receive()) {
+      if (!message->empty()) hear(index, *message);
+      if (place.state == State::dying) return;
+    }
+  } catch (const Error& e) {
+    return lose(index, cat("is lost: ", e.what()));
+  }
+  if (!connection.ended() || place.state == State::leaving) return;
+  if (place.parted) return lose(index, {});
+  place.state = State::leaving;
+  place.since = SteadyClock().now();
+}
+
+void Engine::hear(int index, std::string_view message) {
+  Place& place = places_.at(index);
+  if (place.state == State::meeting) {
+    if (const std::string wrong = take_hello(index, message); !wrong.empty()) refuse(index, wrong);
+    return;
+  }
+  const std::string_view rest = message.substr(1);
+  switch (message.front()) {
+    case kWindow: {
+      const auto head = from_bytes<Head>(rest);
+      const auto number =
+          head ? from_bytes<std::uint64_t>(rest.substr(sizeof(Head))) : std::optional<std::uint64_t>();
+      if (!number) return refuse(index, "it announces a window in words of another kind");
+      std::lock_guard lock(mutex_);
+      opened_[static_cast<std::size_t>(index)].emplace(rest.substr(sizeof(Head) + sizeof *number),
+                                                       Opened{*head, *number});
+      changed_.notify_all();
+      return;
+    }
+    case kBeat:
+      return;
+    case kFarewell:
+      place.farewell = from_bytes<std::uint64_t>(rest).value_or(0);
+      place.state = State::leaving;
+      place.since = SteadyClock().now();
+      place.parted = true;
+      return;
+    case kFarewellHeard:
+      place.parted = true;
+      return;
+    default:
+      return refuse(index, "it speaks of something unknown");
+  }
+}
+
+void Engine::say_farewells() {
+  for (auto& [index, place] : places_) {
+    if (place.state != State::met || place.said_farewell) continue;
+    if (!exchange_.idle(index) || place.peer.busy()) continue;
+    place.said_farewell = true;
+    say(index, kFarewell + to_bytes(place.peer.sent()));
+  }
+}
+
+bool Engine::all_parted() const {
+  return std::all_of(places_.begin(), places_.end(), [](const auto& entry) {
+    const Place& place = entry.second;
+    switch (place.state) {
+      case State::absent:
+      case State::meeting:
+      case State::gone:
+        return true;
+      case State::met:
+      case State::leaving:
+      case State::dying:
+        return place.parted && place.state == State::met;
+    }
+    return true;
+  });
+}
+
+}  // namespace kith::comm::ucx
