@@ -81,4 +81,12 @@ Block Contest::run(const std::string& mode, int untimed, int timed) {
   return block;
 }
 
+void Contest::finish() {
+  for (std::vector<PeerProcess>* peers : {&kith_, &ddp_}) {
+    for (PeerProcess& peer : *peers)
+      peer.dismiss();
+    peers->clear();
+  }
+}
+
 }  // namespace kith::bench
