@@ -52,6 +52,7 @@ class Bench {
     first_losses_ = check(setup, contest);
     for (const Rate& rate : flags_.rates)
       measure(setup, contest, rate);
+    contest.finish();
   }
 
   // The same mathematics: from one start, all-reduce and DDP see the same data. Returns the losses to fall

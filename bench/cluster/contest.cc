@@ -8,6 +8,14 @@
 #include "kith/base/text.h"
 
 namespace kith::bench {
+namespace {
+
+std::vector<std::string> joined(std::vector<std::string> first, const std::vector<std::string>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+}  // namespace
 
 std::string Setup::name() const {
   return cat(size, "_", hosts, "x", workers_per_host);
@@ -19,27 +27,34 @@ graph::Shape Setup::shape() const {
 
 Contest::Contest(const Setup& setup, const ContestOptions& options) : setup_(setup), lab_(setup.hosts) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::vector<std::string> environment{"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=eth0",
-                                             "UCX_NET_DEVICES=eth0", "KITH_INTERFACE=eth0"};
+  const std::vector<std::string> kith =
+      joined({program, "--worker"},
+             WorkerOptions{options.transport, options.trace, setup.hosts, setup.problem}.words());
   for (int rank = 0; rank < setup.workers(); ++rank) {
     const int host = rank / setup.workers_per_host;
-    const WorkerOptions worker{rank,           setup.hosts,       setup.workers_per_host,
-                               folder_.path(), options.transport, options.trace,
-                               setup.problem};
-    std::vector<std::string> command{program, "--worker"};
-    const std::vector<std::string> words = worker.words();
-    command.insert(command.end(), words.begin(), words.end());
-    kith_.emplace_back(lab_.on(host, command), environment);
-  }
-  for (int rank = 0; rank < setup.workers(); ++rank) {
-    std::vector<std::string> command{"/usr/bin/python3", KITH_DDP_SCRIPT, std::to_string(rank),
-                                     std::to_string(setup.workers()), folder_.path()};
-    const std::vector<std::string> job = setup.problem.words();
-    command.insert(command.end(), job.begin(), job.end());
-    ddp_.emplace_back(lab_.on(rank / setup.workers_per_host, command), environment);
+    const std::vector<std::string> environment = environment_of(rank);
+    kith_.emplace_back(lab_.on(host, kith), environment);
+    ddp_.emplace_back(lab_.on(host, joined({"/usr/bin/python3", KITH_DDP_SCRIPT, std::to_string(rank),
+                                            std::to_string(setup.workers()), folder_.path()},
+                                           setup.problem.words())),
+                      environment);
   }
   for (PeerProcess& peer : ddp_)
     peer.answer();
+}
+
+// As torchrun would place it, one thread, and on the interface whose rate is limited.
+std::vector<std::string> Contest::environment_of(int rank) const {
+  return {cat("RANK=", rank),
+          cat("WORLD_SIZE=", setup_.workers()),
+          cat("LOCAL_RANK=", rank % setup_.workers_per_host),
+          cat("LOCAL_WORLD_SIZE=", setup_.workers_per_host),
+          cat("MASTER_ADDR=", HostLab::address(0)),
+          "MASTER_PORT=29500",
+          "OMP_NUM_THREADS=1",
+          "GLOO_SOCKET_IFNAME=eth0",
+          "UCX_NET_DEVICES=eth0",
+          "KITH_INTERFACE=eth0"};
 }
 
 Block Contest::run(const std::string& mode, int untimed, int timed) {
@@ -64,6 +79,14 @@ Block Contest::run(const std::string& mode, int untimed, int timed) {
                 std::accumulate(before.begin(), before.end(), 0.0)) /
                host_steps;
   return block;
+}
+
+void Contest::finish() {
+  for (std::vector<PeerProcess>* peers : {&kith_, &ddp_}) {
+    for (PeerProcess& peer : *peers)
+      peer.dismiss();
+    peers->clear();
+  }
 }
 
 }  // namespace kith::bench

@@ -4,15 +4,13 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "bench/common/contestant.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
-#include "kith/comm/file_store.h"
-#include "kith/comm/inproc/world.h"
-#include "kith/comm/memory_store.h"
-#include "kith/comm/registry.h"
+#include "kith/launch/join.h"
 #include "kith/telemetry/file_sink.h"
 
 namespace kith::bench {
@@ -24,58 +22,50 @@ class Surroundings {
  public:
   explicit Surroundings(const WorkerOptions& options)
       : options_(options),
-        shape_(std::vector<int>(static_cast<std::size_t>(options.hosts), options.workers_per_host)),
-        log_(cat("worker ", options.rank), LogLevel::warning),
-        store_(options.folder),
-        alone_transport_(comm::InprocWorld::create(1)->join(WorkerId{0}, &log_)),
-        alone_{alone_transport_.get(), &alone_store_, Members::first(1), &clock_, &log_, nullptr} {
+        place_(launch::discover(launch::read_environment())),
+        shape_(std::vector<int>(static_cast<std::size_t>(options.hosts), place_.workers / options.hosts)),
+        log_(cat("worker ", place_.worker), LogLevel::warning),
+        alone_(launch::join(launch::Place{}, {.log = &log_})) {
     if (options.trace != "-") {
       trace_ = telemetry::make_chrome_trace_sink(
-          {.path = cat(options.trace, "/worker-", options.rank, ".json"), .log = &log_});
+          {.path = cat(options.trace, "/worker-", place_.worker, ".json"), .log = &log_});
     }
+    alone_world_ = world_in(alone_);
   }
 
   std::unique_ptr<Contestant> make(const std::string& mode) {
     const bool local = mode == "none";
-    return std::make_unique<Contestant>(local ? alone_ : together(), options_.rank, options_.problem,
+    return std::make_unique<Contestant>(local ? alone_world_ : together(), place_.worker, options_.problem,
                                         options_for(mode, local ? graph::Shape::single_node(1) : shape_));
   }
 
-  double bytes_from_other_hosts() const {
-    if (!transport_) return 0;
-    double bytes = 0;
-    for (const auto& [peer, ledger] : transport_->ledger()) {
-      if (!shape_.same_node(options_.rank, peer.value)) bytes += static_cast<double>(ledger.bytes_read);
-    }
-    return bytes;
+  double bytes_sent_across() const {
+    return together_ ? static_cast<double>(comm::bytes_sent_across(together_->transport().ledger())) : 0;
   }
 
  private:
+  engine::World world_in(const launch::Joined& joined) {
+    return {&joined.transport(), &joined.store(), joined.members(), &clock_, &log_, trace_.get()};
+  }
+
   const engine::World& together() {
-    if (!transport_) {
-      const Members members = Members::first(shape_.workers());
-      comm::TransportOptions options;
-      options.self = WorkerId{options_.rank};
-      options.workers = members.workers;
-      options.store = &store_;
-      options.log = &log_;
-      transport_ = comm::make_transport(options_.transport, options);
-      together_ = {transport_.get(), &store_, members, &clock_, &log_, trace_.get()};
+    if (!together_) {
+      together_.emplace(launch::join(place_, {.backend = options_.transport, .log = &log_}));
+      together_world_ = world_in(*together_);
     }
-    return together_;
+    return together_world_;
   }
 
   const WorkerOptions options_;
+  const launch::Place place_;
   const graph::Shape shape_;
   const SteadyClock clock_;
   StderrLog log_;
-  comm::FileStore store_;
-  comm::MemoryStore alone_store_;
-  std::unique_ptr<comm::Transport> alone_transport_;
-  const engine::World alone_;
   std::unique_ptr<telemetry::Sink> trace_;
-  std::unique_ptr<comm::Transport> transport_;
-  engine::World together_;
+  launch::Joined alone_;
+  engine::World alone_world_;
+  std::optional<launch::Joined> together_;
+  engine::World together_world_;
 };
 
 int serve(const WorkerOptions& options) {
@@ -89,9 +79,9 @@ int serve(const WorkerOptions& options) {
     words >> order >> mode >> untimed >> timed;
     auto& contestant = contestants[mode];
     if (!contestant) contestant = surroundings.make(mode);
-    const double before = surroundings.bytes_from_other_hosts();
+    const double before = surroundings.bytes_sent_across();
     const Lap lap = contestant->run(untimed, timed);
-    std::cout << lap.text() << " " << surroundings.bytes_from_other_hosts() - before << std::endl;
+    std::cout << lap.text() << " " << surroundings.bytes_sent_across() - before << std::endl;
   }
   return 0;
 }
@@ -99,27 +89,21 @@ int serve(const WorkerOptions& options) {
 }  // namespace
 
 std::vector<std::string> WorkerOptions::words() const {
-  std::vector<std::string> all{std::to_string(rank),
-                               std::to_string(hosts),
-                               std::to_string(workers_per_host),
-                               folder,
-                               transport,
-                               trace};
+  std::vector<std::string> all{transport, trace, std::to_string(hosts)};
   const std::vector<std::string> job = problem.words();
   all.insert(all.end(), job.begin(), job.end());
   return all;
 }
 
 WorkerOptions WorkerOptions::from(const char* const* first) {
-  return {std::atoi(first[0]),     std::atoi(first[1]), std::atoi(first[2]), first[3], first[4], first[5],
-          Problem::from(first + 6)};
+  return {first[0], first[1], std::atoi(first[2]), Problem::from(first + 3)};
 }
 
 int run_worker(const WorkerOptions& options) {
   try {
     return serve(options);
   } catch (const std::exception& error) {
-    std::cerr << "bench/cluster, worker " << options.rank << ": " << error.what() << "\n";
+    std::cerr << "bench/cluster, a worker: " << error.what() << "\n";
     return 1;
   }
 }

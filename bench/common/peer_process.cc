@@ -54,9 +54,13 @@ PeerProcess::PeerProcess(PeerProcess&& other) noexcept
 
 PeerProcess::~PeerProcess() {
   if (pid_ < 0) return;
-  ::close(in_);
+  dismiss();
   ::close(out_);
   ::waitpid(pid_, nullptr, 0);
+}
+
+void PeerProcess::dismiss() {
+  if (in_ >= 0) ::close(std::exchange(in_, -1));
 }
 
 void PeerProcess::order(const std::string& line) {

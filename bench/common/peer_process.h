@@ -13,7 +13,7 @@ class PeerProcess {
  public:
   // Environment entries are NAME=VALUE, added to this process's own.
   PeerProcess(const std::vector<std::string>& command, const std::vector<std::string>& environment);
-  // Closes the input, which ends the child.
+  // Ends the child, and waits for it.
   ~PeerProcess();
   PeerProcess(PeerProcess&& other) noexcept;
   PeerProcess& operator=(PeerProcess&&) = delete;
@@ -21,6 +21,8 @@ class PeerProcess {
   void order(const std::string& line);
   // Throws Error when the child ends instead of answering.
   std::string answer();
+  // No more orders: the child ends when it has read this.
+  void dismiss();
 
  private:
   pid_t pid_ = -1;
