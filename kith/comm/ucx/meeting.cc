@@ -196,7 +196,7 @@ bool Engine::admit(Stranger& stranger) {
       return true;
     }
     adopt(index, std::move(connection));
-    if (const std::string wrong = take_hello(index, *message); !wrong.empty()) refuse(index, wrong);
+    hear(index, *message);
     return true;
   }
   return connection.ended() || SteadyClock().now() - stranger.since > kStrangerTime;
@@ -241,7 +241,7 @@ void Engine::listen_to(int index) {
   try {
     connection.flush();
     while (auto message = connection.receive()) {
-      if (!message->empty()) hear(index, *message);
+      hear(index, *message);
       if (place.state == State::dying) return;
     }
   } catch (const Error& e) {
@@ -255,8 +255,15 @@ void Engine::listen_to(int index) {
 
 void Engine::hear(int index, std::string_view message) {
   Place& place = places_.at(index);
+  if (message.empty()) return;
   if (place.state == State::meeting) {
-    if (const std::string wrong = take_hello(index, message); !wrong.empty()) refuse(index, wrong);
+    std::string wrong;
+    try {
+      wrong = take_hello(index, message);
+    } catch (const Error& e) {
+      wrong = e.what();  // UCX finds no way to that peer
+    }
+    if (!wrong.empty()) refuse(index, wrong);
     return;
   }
   const std::string_view rest = message.substr(1);

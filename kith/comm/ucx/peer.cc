@@ -6,8 +6,9 @@
 namespace kith::comm::ucx {
 namespace {
 
-// Up to here a payload is copied on its way, which costs less than asking the receiver where it should go.
-constexpr std::size_t kSmall = 64 << 10;
+// Up to here a payload fits one segment (settings.cc) and goes at once; a longer one is announced first, and received
+// where it will lie.
+constexpr std::size_t kSmall = 192 << 10;
 // Below this a lane of its own is not worth it.
 constexpr std::size_t kLeastStripe = 1 << 20;
 // Enough to keep a link busy while the next part is being agreed on; more would let later parts delay earlier
