@@ -6,6 +6,7 @@
 
 #include "bench/cluster/worker.h"
 #include "kith/base/text.h"
+#include "kith/telemetry/file_sink.h"
 
 namespace kith::bench {
 namespace {
@@ -25,7 +26,9 @@ graph::Shape Setup::shape() const {
   return graph::Shape(std::vector<int>(static_cast<std::size_t>(hosts), workers_per_host));
 }
 
-Contest::Contest(const Setup& setup, const ContestOptions& options) : setup_(setup), lab_(setup.hosts) {
+Contest::Contest(const Setup& setup, const ContestOptions& options)
+    : setup_(setup), trace_(options.trace), lab_(setup.hosts) {
+  if (trace_ != "-") std::filesystem::create_directories(trace_);
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::vector<std::string> kith =
       joined({program, "--worker"},
@@ -87,6 +90,11 @@ void Contest::finish() {
       peer.dismiss();
     peers->clear();
   }
+  if (trace_ == "-") return;
+  std::vector<std::string> traces;
+  for (int rank = 0; rank < setup_.workers(); ++rank)
+    traces.push_back(cat(trace_, "/worker-", rank, ".json"));
+  telemetry::merge_traces(traces, cat(trace_, "/", setup_.name(), ".json"));
 }
 
 }  // namespace kith::bench

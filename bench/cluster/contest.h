@@ -52,13 +52,14 @@ class Contest {
   // way. Returns when nothing is under way.
   Block run(const std::string& mode, int untimed, int timed);
 
-  // Lets the workers leave in order. Without it they end with their hosts.
+  // Lets the workers leave in order and joins their traces. Without it they end with their hosts.
   void finish();
 
  private:
   std::vector<std::string> environment_of(int rank) const;
 
   const Setup setup_;
+  const std::string trace_;
   TempFolder folder_{"kith-cluster"};
   std::vector<PeerProcess> kith_;
   std::vector<PeerProcess> ddp_;

@@ -49,7 +49,8 @@ Flags parse_flags(int argc, char** argv) {
         app.add_option("--blocks", flags.blocks, "of each mode")->check(CLI::Range(1, 1000));
         app.add_option("--csv", flags.csv, "a line per block into FILE")->option_text("FILE");
         app.add_option("--transport", flags.contest.transport, "backend of kith's workers");
-        app.add_option("--trace", flags.contest.trace, "Chrome traces of kith's workers into FOLDER")
+        app.add_option("--trace", flags.contest.trace,
+                       "Chrome traces of kith's workers into FOLDER (an absolute path)")
             ->option_text("FOLDER");
       });
   if (flags.common.quick) {

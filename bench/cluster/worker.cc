@@ -30,7 +30,8 @@ class Surroundings {
       trace_ = telemetry::make_chrome_trace_sink(
           {.path = cat(options.trace, "/worker-", place_.worker, ".json"), .log = &log_});
     }
-    alone_world_ = world_in(alone_);
+    // Everybody is worker 0 of its own world: no place for that in a trace of all.
+    alone_world_ = world_in(alone_, nullptr);
   }
 
   std::unique_ptr<Contestant> make(const std::string& mode) {
@@ -44,14 +45,14 @@ class Surroundings {
   }
 
  private:
-  engine::World world_in(const launch::Joined& joined) {
-    return {&joined.transport(), &joined.store(), joined.members(), &clock_, &log_, trace_.get()};
+  engine::World world_in(const launch::Joined& joined, telemetry::Sink* trace) {
+    return {&joined.transport(), &joined.store(), joined.members(), &clock_, &log_, trace};
   }
 
   const engine::World& together() {
     if (!together_) {
       together_.emplace(launch::join(place_, {.backend = options_.transport, .log = &log_}));
-      together_world_ = world_in(*together_);
+      together_world_ = world_in(*together_, trace_.get());
     }
     return together_world_;
   }
