@@ -109,18 +109,20 @@ inline std::vector<std::string> run_threads(int workers, const WorkerBody& body,
   return reports;
 }
 
-// The body of process `rank` of a shm world whose workers meet in `folder`.
+// The body of process `rank` of a world whose workers meet in `folder`.
 inline std::string run_process(int rank, int workers, const std::filesystem::path& folder,
-                               const WorkerBody& body) {
+                               const WorkerBody& body, std::string_view backend = "shm") {
   comm::FileStore store(folder);
-  const auto transport = comm::make_transport("shm", transport_options(rank, workers, store));
+  const auto transport = comm::make_transport(backend, transport_options(rank, workers, store));
   Worker worker{rank, workers, *transport, store};
   return body(worker);
 }
 
-inline std::vector<std::string> run_processes(int workers, const WorkerBody& body, Clock::Duration limit) {
+inline std::vector<std::string> run_processes(int workers, const WorkerBody& body, Clock::Duration limit,
+                                              std::string_view backend = "shm") {
   const TempFolder folder;
-  Processes processes(workers, [&](int rank) { return run_process(rank, workers, folder.path(), body); });
+  Processes processes(workers,
+                      [&](int rank) { return run_process(rank, workers, folder.path(), body, backend); });
   std::vector<std::string> reports;
   comm::FileStore store(folder.path());
   for (const Ending& ending : processes.join(limit)) {
@@ -133,11 +135,12 @@ inline std::vector<std::string> run_processes(int workers, const WorkerBody& bod
   return reports;
 }
 
-// Runs the body once per worker, on threads ("inproc") or in forked processes ("shm"), and returns what they
-// returned, by rank. Failures of any worker are failures of the test. REQUIRES: no other thread runs (shm).
+// Runs the body once per worker, on threads ("inproc") or in forked processes ("shm", "cuda_ipc"), and
+// returns what they returned, by rank. Failures of any worker are failures of the test. REQUIRES: no other
+// thread runs (processes).
 inline std::vector<std::string> run_world(std::string_view backend, int workers, const WorkerBody& body,
                                           Clock::Duration limit = std::chrono::seconds(60)) {
-  return backend == "inproc" ? run_threads(workers, body) : run_processes(workers, body, limit);
+  return backend == "inproc" ? run_threads(workers, body) : run_processes(workers, body, limit, backend);
 }
 
 }  // namespace kith::support
