@@ -131,4 +131,8 @@ std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
   return std::make_unique<CudaDevice>(options);
 }
 
+std::unique_ptr<Queue> make_cuda_queue(const CudaOptions& options) {
+  return std::make_unique<StreamQueue>(options.device, options.stream, false);
+}
+
 }  // namespace kith::kernels

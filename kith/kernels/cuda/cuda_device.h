@@ -11,4 +11,8 @@ namespace kith::kernels {
 // own that do not wait for the default stream. Error when the GPU cannot be used.
 std::unique_ptr<Device> make_cuda_device(const CudaOptions& options = {});
 
+// Another stream of that GPU as a queue; it outlives the queue. Its marks and those of the device's own
+// queues are of one kind.
+std::unique_ptr<Queue> make_cuda_queue(const CudaOptions& options);
+
 }  // namespace kith::kernels

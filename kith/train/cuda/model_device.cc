@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include <ATen/cuda/CUDAEvent.h>
-#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/cuda.h>
 
@@ -14,14 +13,6 @@
 namespace kith::train {
 namespace {
 
-// Everything on `later` from now on runs after what is on `earlier`.
-void order(const c10::cuda::CUDAStream& earlier, const c10::cuda::CUDAStream& later) {
-  if (earlier == later) return;
-  at::cuda::CUDAEvent event;
-  event.record(earlier);
-  event.block(later);
-}
-
 class CudaModelDevice final : public ModelDevice {
  public:
   explicit CudaModelDevice(torch::Device device)
@@ -31,8 +22,12 @@ class CudaModelDevice final : public ModelDevice {
 
   torch::Device torch_device() const override { return torch_device_; }
   kernels::Device& device() override { return *device_; }
-  void enter() override { order(current(), stream_); }
-  void leave() override { order(stream_, current()); }
+  void enter() override {
+    if (const auto other = other_stream()) device_->compute().after(other->mark());
+  }
+  void leave() override {
+    if (const auto other = other_stream()) other->after(device_->compute().mark());
+  }
 
   Reading read(const torch::Tensor& number) override {
     torch::Tensor here = torch::empty({}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true));
@@ -43,6 +38,11 @@ class CudaModelDevice final : public ModelDevice {
 
  private:
   c10::cuda::CUDAStream current() const { return c10::cuda::getCurrentCUDAStream(torch_device_.index()); }
+  // Torch's stream of now where that is another one.
+  std::unique_ptr<kernels::Queue> other_stream() const {
+    const c10::cuda::CUDAStream now = current();
+    return now == stream_ ? nullptr : kernels::make_cuda_queue({torch_device_.index(), now.stream()});
+  }
 
   const torch::Device torch_device_;
   const c10::cuda::CUDAStream stream_;

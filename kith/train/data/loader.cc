@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <c10/core/DeviceGuard.h>
+
 #include "kith/base/check.h"
 
 namespace kith::train {
@@ -43,6 +45,8 @@ Loader::Made Loader::make() {
 }
 
 void Loader::run() {
+  // Pinned memory belongs to the GPU that is current on this thread.
+  const c10::DeviceGuard guard(options_.device);
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock,

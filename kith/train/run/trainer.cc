@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include <c10/core/DeviceGuard.h>
 #include <torch/torch.h>
 
 #include "kith/base/error.h"
@@ -95,6 +96,7 @@ class Trainer {
         steps_(total_steps(options.job, dataset)),
         lr_(lr_options(options.job, steps_)),
         device_(device_for(options.job, world)),
+        current_device_(device_),
         model_(model_on(device_, options.job)),
         wrapped_(model_, world, wrapper_options(options)),
         loader_(dataset, resumed_sampler(), {.device = device_}),
@@ -311,6 +313,7 @@ class Trainer {
   const std::int64_t steps_;
   const LrOptions lr_;
   const torch::Device device_;
+  const c10::DeviceGuard current_device_;  // what torch does without a device in sight goes there too
   const std::shared_ptr<Model> model_;
   DecentralizedDataParallel wrapped_;
   GradScaler scaler_;
