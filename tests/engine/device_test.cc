@@ -205,6 +205,21 @@ TEST_P(OnEitherDevice, SixteenBitParametersAreThoseOfTheHost) {
   }
 }
 
+TEST_P(OnEitherDevice, AllReduceMayEndBetweenBackwardAndStep) {
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    support::run_world("inproc", 2, [](support::Worker& worker) {
+      Quadratic<float> quadratic(worker, options_for("allreduce", "sgd", "complete"), {300, 7}, GetParam());
+      quadratic.engine().start();
+      quadratic.step();
+      quadratic.backward();
+      for (std::size_t i : {1u, 0u})
+        quadratic.engine().gradient_ready(i, quadratic.inputs()[i]);
+      EXPECT_EQ(quadratic.engine().steps(), 1);
+      return std::string();
+    });
+  }
+}
+
 // What the last step published is visible although its engine is gone at once.
 TEST_P(OnEitherDevice, WhoLeavesHasPublishedWhatItStepped) {
   for (int repetition = 0; repetition < 10; ++repetition) {
