@@ -157,7 +157,7 @@ Engine::Impl::~Impl() {
     work_.completions.settle();
     kernels::wait(work_.device.compute().mark());
   } catch (const std::exception& e) {
-    world_.log->write(LogLevel::error, cat(world_.self(), ", end of ", options_.name, ": ", e.what()));
+    world_.log->error(cat(world_.self(), ", end of ", options_.name, ": ", e.what()));
   }
 }
 

@@ -24,11 +24,10 @@ class GradientNorm {
 
  private:
   DeviceWork& work_;
-  const std::unique_ptr<kernels::Kernels<float>> kernels_f32_;  // one of the two
+  const std::unique_ptr<kernels::Kernels<float>> kernels_f32_;  // null where squares are formed in double
   const std::unique_ptr<kernels::Kernels<double>> kernels_f64_;
   const kernels::Buffer numbers_;  // on the device: the sum of squares, the factor
   const kernels::Buffer sum_;      // on the host
-  double scale_ = 1;
 };
 
 }  // namespace kith::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <utility>
 
 #include "kith/base/check.h"
@@ -91,8 +92,16 @@ void TypedBucket<T>::open_reduction() {
       gossip::CollectiveOptions{options_.name + "/gradient", elements, options_.patience});
 }
 
+// A reduction that no step has taken up may still be on its queue.
 template <class T>
-TypedBucket<T>::~TypedBucket() = default;
+TypedBucket<T>::~TypedBucket() {
+  if (!reduction_queue_) return;
+  try {
+    kernels::wait(reduction_queue_->mark());
+  } catch (const std::exception& e) {
+    world_.log->error(cat(world_.self(), ", end of ", options_.name, ": ", e.what()));
+  }
+}
 
 template <class T>
 T* TypedBucket<T>::home(const Part& part) const {

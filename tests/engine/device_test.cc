@@ -13,7 +13,19 @@ namespace kith::engine {
 namespace {
 
 std::string name_of_place(Place place) {
-  return place == Place::windows ? "windows" : "copies";
+  return place == Place::gpu ? "gpu" : place == Place::windows ? "windows" : "copies";
+}
+
+std::vector<Place> places() {
+  std::vector<Place> all{Place::windows, Place::copies};
+  for (const Place place : gpu_places())
+    all.push_back(place);
+  return all;
+}
+
+// Processes on a GPU have their windows in its memory.
+std::string processes(Place place) {
+  return place == Place::gpu ? "cuda_ipc" : "shm";
 }
 
 struct Case {
@@ -25,7 +37,7 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Place place : {Place::windows, Place::copies}) {
+  for (const Place place : places()) {
     for (const char* algorithm : {"awc", "atc", "dsgt", "sgp", "allreduce", "none"})
       all.push_back({algorithm, "accum-adamw", place});
     for (const char* algorithm : {"awc", "atc", "dsgt"})
@@ -53,7 +65,7 @@ TEST_P(OnDevice, GivesTheBitsOfTheHost) {
 }
 
 TEST_P(OnDevice, ProcessesGiveThemToo) {
-  EXPECT_EQ(train<double>("shm", 2, options(), 6, GetParam().place),
+  EXPECT_EQ(train<double>(processes(GetParam().place), 2, options(), 6, GetParam().place),
             train<double>("inproc", 2, options(), 6));
 }
 
@@ -82,34 +94,6 @@ TEST_P(OnEitherDevice, ClippingGivesTheBitsOfTheHost) {
     };
     EXPECT_EQ(clipped(GetParam()), clipped(Place::host)) << algorithm;
   }
-}
-
-// A norm that nobody reads does not hold up the step: the host is done while the device has hardly begun.
-TEST_P(OnEitherDevice, StepDoesNotWaitForItsOwnDevice) {
-  support::run_world("inproc", 1, [&](support::Worker& worker) {
-    const SteadyClock clock;
-    NullLog log;
-    support::AsyncDevice device;
-    support::DeviceTransport transport(worker.transport);
-    const World world{GetParam() == Place::windows ? &transport : &worker.transport,
-                      &worker.store,
-                      Members::first(1),
-                      &clock,
-                      &log,
-                      nullptr};
-    const kernels::Buffer parameter = device.allocate(64), gradient = device.allocate(64);
-    EngineOptions options = options_for("awc", "sgd", "complete");
-    Engine engine(world, options, {{"p", parameter.data(), 16, DType::f32, 16}}, device);
-    engine.start();
-    std::promise<void> go;
-    device.compute().enqueue([&, begun = go.get_future().share()] { begun.wait(); });  // a long backward pass
-    const std::vector<SegmentInput> inputs{{gradient.data(), DType::f32, 0.1, 0}};
-    const StepReport report = engine.step(inputs, {.max_norm = 1.0});
-    EXPECT_EQ(report.gradient_norm.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
-    go.set_value();
-    EXPECT_EQ(report.gradient_norm.get(), 0);
-    return std::string();
-  });
 }
 
 // Six steps, a copy of the state into an engine on another kind of device, four more: the same bits.
@@ -169,7 +153,7 @@ TEST_P(OnEitherDevice, AverageAndDistanceAreThoseOfTheHost) {
 }
 
 TEST_P(OnEitherDevice, ADeadNeighbourIsReported) {
-  support::run_world("shm", 3, [](support::Worker& worker) {
+  support::run_world(processes(GetParam()), 3, [](support::Worker& worker) {
     Quadratic<float> quadratic(worker, options_for("awc", "adam", "complete"), {7, 1, 40, 16}, GetParam());
     quadratic.engine().start();
     if (worker.rank == 2) support::die(worker);
@@ -179,6 +163,61 @@ TEST_P(OnEitherDevice, ADeadNeighbourIsReported) {
     EXPECT_EQ(report.lost, std::vector<WorkerId>{WorkerId{2}});
     return std::string();
   });
+}
+
+// 16-bit parameters follow their float master there too.
+TEST_P(OnEitherDevice, SixteenBitParametersAreThoseOfTheHost) {
+  const auto trained = [](Place place, Layout layout) {
+    return support::run_world("inproc", 2, [&](support::Worker& worker) {
+      const auto own = make_device(place, worker.rank);
+      kernels::Device& device = own ? *own : kernels::host_device();
+      const SteadyClock clock;
+      NullLog log;
+      support::DeviceTransport transport(worker.transport);
+      const World world{place == Place::windows ? &transport : &worker.transport,
+                        &worker.store,
+                        Members::first(2),
+                        &clock,
+                        &log,
+                        nullptr};
+      EngineOptions options = options_for("awc", "sgd", "complete");
+      options.layout = layout;
+      options.schedule.shape = graph::Shape::single_node(2);
+      std::vector<std::uint16_t> values(5, 0x3f80);  // 1.0 in bf16
+      const std::vector<float> slopes(5, static_cast<float>(worker.rank + 1));
+      const kernels::Buffer parameter = device.allocate(10), gradient = device.allocate(20);
+      kernels::copy_now(device.compute(), parameter.data(), values.data(), 10);
+      kernels::copy_now(device.compute(), gradient.data(), slopes.data(), 20);
+      Engine engine(world, options, {{"p", parameter.data(), 5, DType::bf16, 5}}, device);
+      engine.start();
+      EXPECT_EQ(engine.data(0), parameter.data());
+      const std::vector<SegmentInput> inputs{{gradient.data(), DType::f32, 1e-3, 0}};
+      for (int t = 0; t < 20; ++t)
+        engine.step(inputs, {});
+      kernels::copy_now(device.compute(), values.data(), parameter.data(), 10);
+      return cat(values[0], " ", values[4]);
+    });
+  };
+  for (const Layout layout : {Layout::alternating, Layout::staged}) {
+    const auto host = trained(Place::host, layout);
+    EXPECT_NE(host[0], cat(0x3f80, " ", 0x3f80));
+    EXPECT_EQ(trained(GetParam(), layout), host);
+  }
+}
+
+TEST_P(OnEitherDevice, AllReduceMayEndBetweenBackwardAndStep) {
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    support::run_world("inproc", 2, [](support::Worker& worker) {
+      Quadratic<float> quadratic(worker, options_for("allreduce", "sgd", "complete"), {300, 7}, GetParam());
+      quadratic.engine().start();
+      quadratic.step();
+      quadratic.backward();
+      for (std::size_t i : {1u, 0u})
+        quadratic.engine().gradient_ready(i, quadratic.inputs()[i]);
+      EXPECT_EQ(quadratic.engine().steps(), 1);
+      return std::string();
+    });
+  }
 }
 
 // What the last step published is visible although its engine is gone at once.
@@ -197,8 +236,31 @@ TEST_P(OnEitherDevice, WhoLeavesHasPublishedWhatItStepped) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engine, OnEitherDevice, testing::Values(Place::windows, Place::copies),
+INSTANTIATE_TEST_SUITE_P(Engine, OnEitherDevice, testing::ValuesIn(places()),
                          [](const auto& test) { return name_of_place(test.param); });
+
+// A norm that nobody reads does not hold up the step: the host is done while the device has hardly begun.
+TEST(AsyncDevice, StepDoesNotWaitForItsOwnDevice) {
+  support::run_world("inproc", 1, [&](support::Worker& worker) {
+    const SteadyClock clock;
+    NullLog log;
+    support::AsyncDevice device;
+    support::DeviceTransport transport(worker.transport);
+    const World world{&transport, &worker.store, Members::first(1), &clock, &log, nullptr};
+    const kernels::Buffer parameter = device.allocate(64), gradient = device.allocate(64);
+    EngineOptions options = options_for("awc", "sgd", "complete");
+    Engine engine(world, options, {{"p", parameter.data(), 16, DType::f32, 16}}, device);
+    engine.start();
+    std::promise<void> go;
+    device.compute().enqueue([&, begun = go.get_future().share()] { begun.wait(); });  // a long backward pass
+    const std::vector<SegmentInput> inputs{{gradient.data(), DType::f32, 0.1, 0}};
+    const StepReport report = engine.step(inputs, {.max_norm = 1.0});
+    EXPECT_EQ(report.gradient_norm.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+    go.set_value();
+    EXPECT_EQ(report.gradient_norm.get(), 0);
+    return std::string();
+  });
+}
 
 // Rounds over machines are the host's business whatever the device.
 TEST(OnDeviceOverMachines, GivesTheBitsOfTheHost) {

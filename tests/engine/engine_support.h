@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -19,40 +20,55 @@ namespace kith::engine {
 //   host      plain memory
 //   windows   an asynchronous device whose memory the windows lie in
 //   copies    an asynchronous device, windows in host memory
-enum class Place { host, windows, copies };
+//   gpu       a real one, in builds that have it; its windows are the transport's business
+enum class Place { host, windows, copies, gpu };
+
+// gpu.cc or no_gpu.cc. The first is empty where this build has no GPUs.
+std::vector<Place> gpu_places();
+std::unique_ptr<kernels::Device> make_gpu();
+
+inline std::unique_ptr<kernels::Device> make_device(Place place, int rank) {
+  switch (place) {
+    case Place::host:
+      return nullptr;
+    case Place::gpu:
+      return make_gpu();
+    default:
+      return std::make_unique<support::AsyncDevice>(hash_words(5, rank));
+  }
+}
 
 // A model of a few parameters whose gradient on worker i is x - target_i: everybody pulls elsewhere, so that
-// mixing matters. On a device the gradient is work of the device, and reading the model waits for it.
+// mixing matters. The gradient is work of the device, and reading the model waits for it.
 template <class T>
 class Quadratic {
  public:
   Quadratic(support::Worker& worker, EngineOptions options, std::vector<std::size_t> sizes = {7, 1, 40, 16},
             Place place = Place::host)
-      : place_(place),
-        fake_(place == Place::host ? nullptr
-                                   : std::make_unique<support::AsyncDevice>(hash_words(5, worker.rank))),
+      : own_device_(make_device(place, worker.rank)),
+        sizes_(std::move(sizes)),
         transport_(worker.transport),
         world_{place == Place::windows ? &transport_ : &worker.transport,
                &worker.store,
                Members::first(worker.size),
                &clock_,
                &log_,
-               nullptr} {
+               nullptr},
+        kernels_(kernels::make_kernels<T>(queue())) {
     Rng rng(hash_words(3, worker.rank));
     std::vector<Segment> segments;
-    for (std::size_t size : sizes) {
-      std::vector<T> parameter(size);
-      targets_.emplace_back(size);
+    for (std::size_t size : sizes_) {
+      std::vector<T> parameter(size), target(size);
       for (T& value : parameter)
         value = static_cast<T>(rng.uniform());
-      for (T& value : targets_.back())
+      for (T& value : target)
         value = static_cast<T>(rng.uniform() * 4 - 2);
-      parameters_.push_back(device().allocate(size * sizeof(T)));
+      parameters_.push_back(on_device(parameter));
+      targets_.push_back(on_device(target));
       gradients_.push_back(device().allocate(size * sizeof(T)));
-      kernels::copy_now(device().compute(), parameters_.back().data(), parameter.data(), size * sizeof(T));
       segments.push_back({cat("p", segments.size()), parameters_.back().data(), size, dtype_of<T>(), size});
     }
-    inputs_.resize(sizes.size());
+    inputs_.resize(sizes_.size());
     options.schedule.shape = options.schedule.shape.workers() == worker.size
                                  ? options.schedule.shape
                                  : graph::Shape::single_node(worker.size);
@@ -62,23 +78,22 @@ class Quadratic {
 
   Engine& engine() { return *engine_; }
   std::vector<SegmentInput>& inputs() { return inputs_; }
-  kernels::Device& device() { return fake_ ? static_cast<kernels::Device&>(*fake_) : kernels::host_device(); }
+  kernels::Device& device() { return own_device_ ? *own_device_ : kernels::host_device(); }
+  kernels::Queue& queue() { return device().compute(); }
 
   // Gradients at the current model; `lr` for all.
   void backward(double lr = 0.1) {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      run([x = support::real_address(static_cast<const T*>(engine_->data(i))),
-           g = support::real_address(gradients_[i].template as<T>()), &target = targets_[i]] {
-        for (std::size_t k = 0; k < target.size(); ++k)
-          g[k] = x[k] - target[k];
-      });
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      const std::array<kernels::Source, 2> difference{kernels::Source{engine_->data(i), dtype_of<T>(), 1},
+                                                      kernels::Source{targets_[i].data(), dtype_of<T>(), -1}};
+      kernels_->mix({gradients_[i].template as<T>(), nullptr, {}}, {difference, 1}, sizes_[i]);
       inputs_[i] = {gradients_[i].data(), dtype_of<T>(), lr, 0.01};
     }
   }
 
   // Sets one element of a gradient.
   void spoil(std::size_t segment, T value) {
-    run([g = support::real_address(gradients_[segment].template as<T>()), value] { g[0] = value; });
+    kernels::copy_now(queue(), gradients_[segment].data(), &value, sizeof(T));
   }
 
   StepReport step(const StepOptions& options = {}) {
@@ -89,27 +104,31 @@ class Quadratic {
   // The whole model, in the order of the table.
   std::vector<T> model() {
     std::vector<T> all;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      std::vector<T> part(targets_[i].size());
-      kernels::copy_now(device().compute(), part.data(), engine_->data(i), part.size() * sizeof(T));
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      std::vector<T> part(sizes_[i]);
+      kernels::copy_now(queue(), part.data(), engine_->data(i), part.size() * sizeof(T));
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
   }
 
  private:
-  // Work of the model's own.
-  void run(std::function<void()> work) { fake_ ? fake_->compute().enqueue(std::move(work)) : work(); }
+  kernels::Buffer on_device(const std::vector<T>& values) {
+    kernels::Buffer buffer = device().allocate(values.size() * sizeof(T));
+    kernels::copy_now(queue(), buffer.data(), values.data(), buffer.bytes());
+    return buffer;
+  }
 
-  const Place place_;
-  const std::unique_ptr<support::AsyncDevice> fake_;
+  const std::unique_ptr<kernels::Device> own_device_;  // null: the host
+  const std::vector<std::size_t> sizes_;
   const SteadyClock clock_;
   NullLog log_;
   support::DeviceTransport transport_;
   World world_;
+  const std::unique_ptr<kernels::Kernels<T>> kernels_;
   std::vector<kernels::Buffer> parameters_;
   std::vector<kernels::Buffer> gradients_;
-  std::vector<std::vector<T>> targets_;
+  std::vector<kernels::Buffer> targets_;
   std::vector<SegmentInput> inputs_;
   std::unique_ptr<Engine> engine_;
 };
