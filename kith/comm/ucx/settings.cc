@@ -28,8 +28,8 @@ Settings settings_for(const std::string& interface) {
   return {
       {"TLS", "^shm"},
       {"NET_DEVICES", join(devices, ",")},
-      // UCX 1.13 moves a long message over TCP in segments of this size when it must also tell of dead peers. Its own
-      // 8 and 64 KiB cost half as much again in processor time (docs/network.md).
+      // UCX 1.13 moves a long message over TCP in segments of this size when it must also tell of dead peers.
+      // Its own 8 and 64 KiB cost half as much again in processor time (docs/network.md).
       {"TCP_TX_SEG_SIZE", "256k"},
       {"TCP_RX_SEG_SIZE", "256k"},
   };
