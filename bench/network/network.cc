@@ -1,5 +1,5 @@
-// Two workers swap vectors over the network: windows over UCX against plain sockets. Time per swap, and the processor
-// time that it takes from the model.
+// Two workers swap vectors over the network: windows over UCX against plain sockets. Time per swap, and the
+// processor time that it takes from the model.
 
 #include <array>
 #include <cstdio>
@@ -131,9 +131,11 @@ Result run(std::size_t bytes, int swaps, int lanes) {
 int main_of(const Options& options) {
   Report report("network");
   const int blocks = options.quick ? 3 : 5;
-  std::printf("two workers swap vectors over %s; ms per swap, processor seconds per GB sent and received\n", kInterface);
+  std::printf("two workers swap vectors over %s; ms per swap, processor seconds per GB sent and received\n",
+              kInterface);
   std::printf("     bytes  way            ms median [p10, p90]      GB/s each way   cpu s/GB\n");
-  for (std::size_t bytes : {std::size_t{64}, std::size_t{65'536}, std::size_t{1'000'000}, std::size_t{25'000'000}}) {
+  for (std::size_t bytes :
+       {std::size_t{64}, std::size_t{65'536}, std::size_t{1'000'000}, std::size_t{25'000'000}}) {
     const int swaps = bytes < 100'000 ? 1000 : bytes < 2'000'000 ? 100 : options.quick ? 8 : 20;
     for (int lanes : {0, 1, 2, 4}) {
       if (lanes > 1 && bytes < 2'000'000) continue;
@@ -145,8 +147,8 @@ int main_of(const Options& options) {
       }
       const std::string way = lanes == 0 ? "plain sockets" : cat("ucx, lanes ", lanes);
       const Summary time = summarise(ms), load = summarise(cpu);
-      std::printf("%10zu  %-13s %8.3f [%8.3f, %8.3f] %10.2f %12.3f\n", bytes, way.c_str(), time.median, time.low,
-                  time.high, static_cast<double>(bytes) / time.median * 1e-6, load.median);
+      std::printf("%10zu  %-13s %8.3f [%8.3f, %8.3f] %10.2f %12.3f\n", bytes, way.c_str(), time.median,
+                  time.low, time.high, static_cast<double>(bytes) / time.median * 1e-6, load.median);
       report.measure(cat(lanes == 0 ? "plain" : "ucx", "_", bytes, "_", lanes), time, "ms");
       report.measure(cat(lanes == 0 ? "plain" : "ucx", "_cpu_", bytes, "_", lanes), load, "s/GB");
     }

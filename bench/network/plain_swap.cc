@@ -18,7 +18,8 @@ comm::net::Connection meet(int rank, const std::string& interface, comm::Store& 
     at.interface = interface;
     comm::net::Listener listener(at);
     store.set("plain", comm::net::text_of(listener.bound()));
-    if (!comm::net::wait_ready(listener.fd(), POLLIN, deadline)) throw Error("nobody connects", "plain sockets");
+    if (!comm::net::wait_ready(listener.fd(), POLLIN, deadline))
+      throw Error("nobody connects", "plain sockets");
     return std::move(*listener.accept());
   }
   const std::string address = store.wait("plain", deadline).value_or("");
@@ -47,7 +48,8 @@ void PlainSwap::swap(std::span<const std::byte> mine, std::span<std::byte> their
       moved = moved || n > 0;
     }
     if (moved) continue;
-    pollfd file{socket_.get(), static_cast<short>((mine.empty() ? 0 : POLLOUT) | (theirs.empty() ? 0 : POLLIN)), 0};
+    pollfd file{socket_.get(),
+                static_cast<short>((mine.empty() ? 0 : POLLOUT) | (theirs.empty() ? 0 : POLLIN)), 0};
     ::poll(&file, 1, 1000);
   }
 }

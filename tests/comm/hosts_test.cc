@@ -1,6 +1,7 @@
 // Workers on two hosts (network namespaces): contents, placement, and the faults that only networks have.
-#include "tests/comm/conformance.h"
 #include "tests/support/hosts.h"
+
+#include "tests/comm/conformance.h"
 
 namespace kith::comm::conformance {
 namespace {
@@ -31,7 +32,8 @@ class Hosts : public ::testing::TestWithParam<std::string> {
       const Ending& ending = endings[static_cast<std::size_t>(rank)];
       if (rank == but) continue;
       EXPECT_TRUE(ending.good()) << "worker " << rank << ": exit code " << ending.exit_code << ", signal "
-                                 << ending.signal << (ending.timed_out ? ", timed out" : "") << ": " << ending.report;
+                                 << ending.signal << (ending.timed_out ? ", timed out" : "") << ": "
+                                 << ending.report;
     }
   }
 
@@ -92,7 +94,8 @@ TEST_P(Hosts, WhoIsBehindAnUnpluggedCableIsLostWithinTheBoundAndNeighboursGoOn) 
     EXPECT_TRUE(std::holds_alternative<Lost>(outcome)) << "outcome " << outcome.index();
     EXPECT_GE(noticed, 500ms) << "a short silence is no loss";
     EXPECT_LT(noticed, 3s);
-    // Over the network also within a host, "ucx" neighbours still have their loopback? They use eth0, which is down.
+    // Over the network also within a host, "ucx" neighbours still have their loopback? They use eth0, which
+    // is down.
     if (w.transport.backend() == "routed") {
       for (std::uint64_t t = 11; t < 30; ++t)
         round(w, *window, at(t), {neighbour}, {neighbour});

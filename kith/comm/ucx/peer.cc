@@ -6,8 +6,8 @@
 namespace kith::comm::ucx {
 namespace {
 
-// Up to here a payload fits one segment (settings.cc) and goes at once; a longer one is announced first, and received
-// where it will lie.
+// Up to here a payload fits one segment (settings.cc) and goes at once; a longer one is announced first, and
+// received where it will lie.
 constexpr std::size_t kSmall = 192 << 10;
 // Below this a lane of its own is not worth it.
 constexpr std::size_t kLeastStripe = 1 << 20;
