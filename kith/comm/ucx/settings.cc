@@ -25,14 +25,12 @@ std::vector<std::string> rdma_ports(const std::string& interface) {
 Settings settings_for(const std::string& interface) {
   std::vector<std::string> devices = rdma_ports(interface);
   devices.push_back(interface);
-  return {
-      {"TLS", "^shm"},
-      {"NET_DEVICES", join(devices, ",")},
-      // UCX 1.13 moves a long message over TCP in segments of this size when it must also tell of dead peers.
-      // Its own 8 and 64 KiB cost half as much again in processor time (docs/network.md).
-      {"TCP_TX_SEG_SIZE", "256k"},
-      {"TCP_RX_SEG_SIZE", "256k"},
-  };
+  return {{"TLS", "^shm", "UCX_TLS"},
+          {"NET_DEVICES", join(devices, ","), "UCX_NET_DEVICES"},
+          // UCX 1.13 moves a long message over TCP in segments of this size when it must also tell of dead
+          // peers. Its own sizes, 8 and 64 KiB, cost half as much again in processor time.
+          {"TX_SEG_SIZE", "256k", "UCX_TCP_TX_SEG_SIZE"},
+          {"RX_SEG_SIZE", "256k", "UCX_TCP_RX_SEG_SIZE"}};
 }
 
 }  // namespace kith::comm::ucx

@@ -52,10 +52,10 @@ void Delivery::receive(std::byte* to, Done done) {
 Worker::Worker(const Settings& settings, OnMessage on_message) : on_message_(std::move(on_message)) {
   ucp_config_t* config = nullptr;
   require(ucp_config_read(nullptr, nullptr, &config), "cannot read its configuration");
-  for (const auto& [name, value] : settings) {
+  for (const Setting& setting : settings) {
     // What the user set in the environment is in `config` already and stays.
-    if (std::getenv(cat("UCX_", name).c_str()) == nullptr)
-      ucp_config_modify(config, name.c_str(), value.c_str());
+    if (std::getenv(setting.environment.c_str()) == nullptr)
+      ucp_config_modify(config, setting.name.c_str(), setting.value.c_str());
   }
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;

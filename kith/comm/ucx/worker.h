@@ -35,8 +35,13 @@ class Delivery {
   bool taken_ = false;
 };
 
-// What UCX is told beyond its own environment (UCX_*), which has the last word.
-using Settings = std::vector<std::pair<std::string, std::string>>;
+// What UCX is told where the user's environment does not say it.
+struct Setting {
+  std::string name;  // as ucp_config_modify takes it
+  std::string value;
+  std::string environment;  // the variable that has the last word: "UCX_TLS"
+};
+using Settings = std::vector<Setting>;
 
 // One UCP worker for active messages. Used, made and destroyed by one thread.
 class Worker {
