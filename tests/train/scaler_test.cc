@@ -36,7 +36,7 @@ TEST(GradScaler, IsInvisibleWhereNothingOverflows) {
       EXPECT_GT(report.gradient_norm.get(), 0);
       EXPECT_LT(report.gradient_norm.get(), 100);  // of the gradient that is not scaled
     }
-    if (scaled) EXPECT_EQ(scaler.scale(), 4096);  // 1024, doubled after 3 and after 6 good steps
+    EXPECT_EQ(scaler.scale(), scaled ? 4096 : 1024);  // doubled after 3 and after 6 good steps
     return flatten(*network);
   };
   EXPECT_LT(largest_difference(train(true), train(false)), 1e-12);
