@@ -151,11 +151,11 @@ void DeviceStep::verify(kernels::Kernels<float>& kernels) {
       std::vector<std::vector<std::byte>> bytes;
     };
     std::vector<Sample> samples(model_.size());
-    // Copies of what the pass reads, before it runs; up to 20,000 elements of every tensor.
+    // Copies of what the pass reads, before it runs; up to 160 whole blocks of every tensor.
     for (std::size_t i = 0; i < samples.size(); ++i) {
       Sample& s = samples[i];
       s.pass = pass(model_[i], step, s.sources);
-      s.pass.count = std::min<std::size_t>(s.pass.count, 20'000);
+      s.pass.count = std::min(s.pass.count, 160 * kernels::kInt8Block);
       const auto copy = [&](const void* from, std::size_t bytes) {
         return s.bytes.emplace_back(download<std::byte>(from, bytes)).data();
       };

@@ -5,6 +5,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/comm/device_backends.h"
 #include "kith/comm/inproc/world.h"
 #include "kith/comm/shm/transport.h"
 
@@ -43,12 +44,18 @@ constexpr std::array kBackends{
 }  // namespace
 
 std::span<const Backend> backends() {
-  return kBackends;
+  static const std::vector<Backend> all = [] {
+    std::vector<Backend> listed(kBackends.begin(), kBackends.end());
+    const std::span<const Backend> devices = device_backends();
+    listed.insert(listed.end(), devices.begin(), devices.end());
+    return listed;
+  }();
+  return all;
 }
 
 std::unique_ptr<Transport> make_transport(std::string_view name, const TransportOptions& options) {
   std::vector<std::string> names;
-  for (const Backend& backend : kBackends) {
+  for (const Backend& backend : backends()) {
     names.emplace_back(backend.name);
     if (backend.name != name) continue;
     const std::string obstacle = backend.obstacle();

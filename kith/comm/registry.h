@@ -22,6 +22,7 @@ struct TransportOptions {
   std::vector<WorkerId> workers;  // everybody, oneself included, ascending
   // How processes find each other (shm); outlives the transport.
   Store* store = nullptr;
+  int device = 0;  // in whose memory the windows lie, for backends of accelerators
   // What the threads of one process share (inproc): InprocWorld::create.
   std::shared_ptr<InprocWorld> world;
   Log* log = nullptr;  // may be null; outlives the transport and its windows

@@ -8,6 +8,7 @@
 #include "kith/comm/registry.h"
 #include "kith/comm/shm/life.h"
 #include "kith/comm/shm/meeting.h"
+#include "kith/comm/shm/payload.h"
 #include "kith/comm/transport.h"
 
 namespace kith::comm {
@@ -19,8 +20,11 @@ class ShmTransport final : public Transport {
  public:
   // REQUIRES: options.store. Error when the kernel lacks what is needed.
   explicit ShmTransport(const TransportOptions& options);
+  // The same with the payloads elsewhere; `backend` outlives the transport.
+  ShmTransport(const TransportOptions& options, std::string_view backend,
+               std::unique_ptr<shm::PayloadMemory> payloads);
 
-  std::string_view backend() const override { return "shm"; }
+  std::string_view backend() const override { return backend_; }
   WorkerId self() const override { return context_->self(); }
   const std::vector<WorkerId>& workers() const override { return context_->workers(); }
   std::unique_ptr<Window> open(const WindowOptions& options, Deadline deadline) override;
@@ -30,6 +34,8 @@ class ShmTransport final : public Transport {
  private:
   void report_lost(int worker, bool died);
 
+  const std::string_view backend_;
+  const std::unique_ptr<shm::PayloadMemory> payloads_;
   const std::shared_ptr<mapped::Context> context_;
   shm::Life life_;
   std::mutex open_mutex_;  // guards meeting_: windows are opened one after the other

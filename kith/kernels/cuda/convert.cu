@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kith/kernels/cuda/elements.cuh"
+#include "kith/kernels/cuda/launch.cuh"
 #include "kith/kernels/cuda/reduce.h"
 
 namespace kith::kernels::cuda {
@@ -56,13 +57,9 @@ cudaError_t launch_convert(void* to, DType to_type, const void* from, DType from
   if (count == 0) return cudaSuccess;
   const Cast cast{to,      from,      count,
                   to_type, from_type, aligned_for_four(to, to_type) && aligned_for_four(from, from_type)};
-  const auto grid = static_cast<unsigned>(std::min<std::size_t>((count + kTile - 1) / kTile, 1 << 20));
-  if (to_type == DType::f64 || from_type == DType::f64) {
-    cast_elements<double><<<grid, kThreads, 0, stream>>>(cast);
-  } else {
-    cast_elements<float><<<grid, kThreads, 0, stream>>>(cast);
-  }
-  return cudaGetLastError();
+  const auto blocks = static_cast<unsigned>(std::min<std::size_t>((count + kTile - 1) / kTile, 1 << 20));
+  const bool in_double = to_type == DType::f64 || from_type == DType::f64;
+  return launch(in_double ? cast_elements<double> : cast_elements<float>, {blocks, kThreads, stream}, cast);
 }
 
 }  // namespace kith::kernels::cuda

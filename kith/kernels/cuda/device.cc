@@ -7,6 +7,7 @@ namespace kith::kernels::cuda {
 
 void require(cudaError_t status, std::string_view place) {
   if (status == cudaSuccess) return;
+  cudaGetLastError();  // it is reported here, and nobody else's
   throw Error(cat(cudaGetErrorString(status), " (", cudaGetErrorName(status), ")"), place);
 }
 

@@ -1,32 +1,29 @@
 #include "kith/kernels/cuda/fused.cuh"
+#include "kith/kernels/cuda/launch.cuh"
 
 namespace kith::kernels::cuda {
 
 template <>
 cudaError_t launch_fused<float>(const SmallTable<float>& table, std::uint32_t tiles, int,
                                 cudaStream_t stream) {
-  fused<0, float><<<tiles, kThreads, 0, stream>>>(table);
-  return cudaGetLastError();
+  return launch(fused<0, float, SmallTable<float>>, {tiles, kThreads, stream}, table);
 }
 
 // A model alone, a pair, and a pair on a rounded wire have their loads unrolled.
 template <>
 cudaError_t launch_fused<float>(const LargeTable<float>& table, std::uint32_t tiles, int sources,
                                 cudaStream_t stream) {
+  const Grid grid{tiles, kThreads, stream};
   switch (sources) {
     case 1:
-      fused<1, float><<<tiles, kThreads, 0, stream>>>(table);
-      break;
+      return launch(fused<1, float, LargeTable<float>>, grid, table);
     case 2:
-      fused<2, float><<<tiles, kThreads, 0, stream>>>(table);
-      break;
+      return launch(fused<2, float, LargeTable<float>>, grid, table);
     case 3:
-      fused<3, float><<<tiles, kThreads, 0, stream>>>(table);
-      break;
+      return launch(fused<3, float, LargeTable<float>>, grid, table);
     default:
-      fused<0, float><<<tiles, kThreads, 0, stream>>>(table);
+      return launch(fused<0, float, LargeTable<float>>, grid, table);
   }
-  return cudaGetLastError();
 }
 
 }  // namespace kith::kernels::cuda

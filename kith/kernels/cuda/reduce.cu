@@ -1,4 +1,5 @@
 #include "kith/kernels/cuda/elements.cuh"
+#include "kith/kernels/cuda/launch.cuh"
 #include "kith/kernels/cuda/reduce.h"
 #include "kith/kernels/scalars.h"
 
@@ -99,18 +100,15 @@ std::size_t tiles_of_term(std::size_t count) {
 }
 
 cudaError_t launch_partial_squares(const Terms& terms, Sum sum, double* partials, cudaStream_t stream) {
-  partial_squares<<<kPartials, kThreads, 0, stream>>>(terms, sum, partials);
-  return cudaGetLastError();
+  return launch(partial_squares, {kPartials, kThreads, stream}, terms, sum, partials);
 }
 
 cudaError_t launch_total_squares(const double* partials, int sums, double* to, cudaStream_t stream) {
-  total_squares<<<1, kThreads, 0, stream>>>(partials, sums, to);
-  return cudaGetLastError();
+  return launch(total_squares, {1, kThreads, stream}, partials, sums, to);
 }
 
 cudaError_t launch_clip_factor(const double* sum, double most, double* factor, cudaStream_t stream) {
-  clip<<<1, 1, 0, stream>>>(sum, most, factor);
-  return cudaGetLastError();
+  return launch(clip, {1, 1, stream}, sum, most, factor);
 }
 
 }  // namespace kith::kernels::cuda

@@ -94,8 +94,9 @@ TEST_F(CudaStepsTest, ABatchGivesTheBitsOfItsPasses) {
     want.emplace_back(shape);
   }
   got = want;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
+  for (std::size_t i = 0; i < sources.size(); ++i)
     want[i].run(*floats_, steps[i % steps.size()], memory_);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
     passes.push_back(got[i].pass(steps[i % steps.size()], 0, got[i].shape().count, -1, memory_, sources[i]));
   }
   floats_->run(passes);
