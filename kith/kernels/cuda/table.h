@@ -17,7 +17,7 @@ namespace kith::kernels::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr int kThreads = 256;
 inline constexpr std::size_t kBlock = 128;  // four elements a lane; also the block of int8
-inline constexpr std::size_t kTile = 4096;
+inline constexpr std::size_t kTile = 2048;
 inline constexpr DType kNotRounded = static_cast<DType>(0xff);
 
 enum class Kind : std::uint8_t { mix, sgd, sgd_first, sgd_momentum, adam, accum_adam, accum_adam_commit };

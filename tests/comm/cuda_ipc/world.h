@@ -38,6 +38,8 @@ inline void run_gpu_world(int workers, const support::WorkerBody& body) {
 
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   kernels::cuda::require(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "test data");
+  // A copy of a few kilobytes returns before it has reached the GPU.
+  kernels::cuda::require(cudaDeviceSynchronize(), "test data");
 }
 
 // fill() and holds() for memory of a GPU; both return when the GPU is done.
