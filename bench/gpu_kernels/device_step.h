@@ -19,7 +19,7 @@ class DeviceStep {
  public:
   DeviceStep(std::vector<Tensor> model, DType wire);
 
-  // Step `step` (from 1) on `stream`'s kernels. Launches of `per_launch` tensors each.
+  // Step `step` (from 1), in launches of `per_launch` tensors each.
   void run(kernels::Kernels<float>& kernels, std::int64_t step, std::size_t per_launch = 1000);
 
   // Runs two steps, the second of which commits, and compares samples with the double reference. Throws Error

@@ -44,23 +44,19 @@ constexpr std::array kBackends{
 }  // namespace
 
 std::span<const Backend> backends() {
-  static const std::vector<Backend> all = [] {
-    std::vector<Backend> listed(kBackends.begin(), kBackends.end());
-    const std::span<const Backend> devices = device_backends();
-    listed.insert(listed.end(), devices.begin(), devices.end());
-    return listed;
-  }();
-  return all;
+  return kBackends;
 }
 
 std::unique_ptr<Transport> make_transport(std::string_view name, const TransportOptions& options) {
   std::vector<std::string> names;
-  for (const Backend& backend : backends()) {
-    names.emplace_back(backend.name);
-    if (backend.name != name) continue;
-    const std::string obstacle = backend.obstacle();
-    if (!obstacle.empty()) throw InputError(obstacle, cat("backend ", name), "choose another backend");
-    return backend.create(options);
+  for (const std::span<const Backend> table : {backends(), device_backends()}) {
+    for (const Backend& backend : table) {
+      names.emplace_back(backend.name);
+      if (backend.name != name) continue;
+      const std::string obstacle = backend.obstacle();
+      if (!obstacle.empty()) throw InputError(obstacle, cat("backend ", name), "choose another backend");
+      return backend.create(options);
+    }
   }
   throw InputError(cat("'", name, "' is not a backend"), "transport", suggest(name, names));
 }

@@ -40,9 +40,11 @@ struct Backend {
   std::unique_ptr<Transport> (*create)(const TransportOptions& options);
 };
 
+// Those whose windows lie in host memory.
 std::span<const Backend> backends();
 
-// InputError for a name that is not known (with a suggestion) or not available here.
+// One of backends(), or of device_backends() (kith/comm/device_backends.h), whose windows are not for the
+// host. InputError for a name that is not known (with a suggestion) or not available here.
 std::unique_ptr<Transport> make_transport(std::string_view backend, const TransportOptions& options);
 
 }  // namespace kith::comm
