@@ -17,7 +17,7 @@ constexpr std::size_t int8_blocks(std::size_t count) {
   return (count + kInt8Block - 1) / kInt8Block;
 }
 
-// The usual payload: the elements, then the scales from int8_scales_at(count) on; 3.87 times smaller than
+// The usual payload: the elements, then the scales from int8_scales_at(count) on; 3.88 times smaller than
 // floats from a few thousand elements on.
 constexpr std::size_t int8_scales_at(std::size_t count) {
   return (count + 15) / 16 * 16;
