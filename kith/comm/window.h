@@ -79,8 +79,8 @@ class Window {
   virtual Outcome await(WorkerId peer, Version v, Deadline deadline) = 0;
 
   // Latest mode. Pins the newest version of `peer` that is later than `after` (any version, where nothing is
-  // given), waiting for one if there is none. A peer on another machine is asked for it, so what it published is
-  // gone with it. REQUIRES: no other arrival of that peer is held.
+  // given), waiting for one if there is none. A peer on another machine is asked for it, so what it published
+  // is gone with it. REQUIRES: no other arrival of that peer is held.
   virtual Outcome newest(WorkerId peer, std::optional<Version> after, Deadline deadline) = 0;
 
   // Past v without reading it: what a reader does that decided not to take part in a round. Never waits.
