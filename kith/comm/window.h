@@ -79,12 +79,14 @@ class Window {
 
   // Scheduled mode. Waits for `peer` to publish v. REQUIRES: the peer names this worker
   // among v's readers; versions of one peer are awaited (or skipped) in increasing order,
-  // each at most once. A version published before the peer was lost still arrives. Late
+  // each at most once. A version published before the peer was lost still arrives (from
+  // another machine: unless the peer died before it was sent). Late
   // at once when the peer has gone on to a later version without publishing v.
   virtual Outcome await(WorkerId peer, Version v, Deadline deadline) = 0;
 
   // Latest mode. Pins the newest version of `peer` that is later than `after` (any version, where nothing is
-  // given), waiting for one if there is none. REQUIRES: no other arrival of that peer is held.
+  // given), waiting for one if there is none. A peer on another machine is asked for it, so what it published
+  // is gone with it. REQUIRES: no other arrival of that peer is held.
   virtual Outcome newest(WorkerId peer, std::optional<Version> after, Deadline deadline) = 0;
 
   // Past v without reading it: what a reader does that decided not to take part in a round. Never waits.

@@ -159,6 +159,35 @@ TEST(Strangers, AnotherWorldIsRefusedAtOpen) {
   EXPECT_TRUE(contains(text, "worker 0 belongs to another list of workers than worker 1")) << text;
 }
 
+// Who does not know the run's secret gets no further than a line in the log.
+TEST(Strangers, AnotherSecretIsRefused) {
+  for (const std::string& backend : support::network_backends()) {
+    MemoryStore store;
+    Lines log;
+    const auto join = [&](int rank, std::string secret) {
+      TransportOptions options = support::transport_options(rank, 2, store);
+      options.log = &log;
+      options.network.interface = "lo";
+      options.network.machine = cat("machine ", rank);
+      options.network.secret = std::move(secret);
+      return make_transport(backend, options);
+    };
+    std::string stranger;
+    std::thread other([&] {
+      const auto transport = join(1, "guessed");
+      stranger = complaint<InputError>([&] { transport->open({.name = "w", .bytes = 8}, in_time()); });
+    });
+    const auto transport = join(0, "known");
+    const std::string text = complaint<Error>([&] { transport->open({.name = "w", .bytes = 8}, in(300ms)); });
+    other.join();
+    EXPECT_TRUE(contains(stranger, "the run secret differs")) << stranger;
+    EXPECT_TRUE(contains(text, "worker 1 has not opened it")) << text;
+    ASSERT_FALSE(log.lines().empty());
+    EXPECT_TRUE(contains(log.lines()[0], "worker 0 refuses 127.0.0.1:")) << log.lines()[0];
+    EXPECT_TRUE(contains(log.lines()[0], "its run secret differs")) << log.lines()[0];
+  }
+}
+
 TEST(Segment, ReadersCannotWriteAndSizesAreSealed) {
   const auto segment = shm::Segment::create("sealed", 4096, shm::Sharing::read_only);
   EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, segment.descriptor().get(), 0),

@@ -109,7 +109,12 @@ inline std::vector<std::string> run_threads(int workers, const WorkerBody& body,
   return reports;
 }
 
-// The backends of processes that work here, and of threads.
+// Whether what a worker publishes has to travel, so that it is gone when the worker dies too early.
+inline bool travels(std::string_view backend) {
+  return backend == "ucx" || backend == "routed";
+}
+
+// The backends that work here.
 inline std::vector<std::string> process_backends() {
   std::vector<std::string> names;
   for (const comm::Backend& backend : comm::backends()) {
@@ -123,9 +128,10 @@ inline std::vector<std::string> all_backends() {
   return names;
 }
 
-// Whether what a worker publishes has to travel, so that it is gone when the worker dies too early.
-inline bool travels(std::string_view backend) {
-  return backend == "ucx" || backend == "routed";
+inline std::vector<std::string> network_backends() {
+  std::vector<std::string> names = process_backends();
+  std::erase_if(names, [](const std::string& name) { return !travels(name); });
+  return names;
 }
 
 // The body of process `rank` of a world whose workers meet in `folder`. Over the network they use the

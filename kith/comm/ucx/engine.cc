@@ -138,8 +138,9 @@ bool Engine::run_commands() {
 }
 
 void Engine::watch_sockets(Rest rest) {
+  const bool deaf = SteadyClock().now() < deaf_until_;
   std::vector<pollfd> files{
-      {worker_->fd(), POLLIN, 0}, {bell_.get(), POLLIN, 0}, {listener_.fd(), POLLIN, 0}};
+      {worker_->fd(), POLLIN, 0}, {bell_.get(), POLLIN, 0}, {deaf ? -1 : listener_.fd(), POLLIN, 0}};
   std::vector<int> indices;
   Clock::Time until = next_beat_;
   for (auto& [index, place] : places_) {
@@ -201,7 +202,12 @@ void Engine::beat() {
   for (auto& [index, place] : places_) {
     if (place.state != State::met) continue;
     Lifeline& lifeline = *place.peer.lifeline();
-    lifeline.beat(now, "b");
+    try {
+      lifeline.beat(now, "b");
+    } catch (const Error& e) {
+      lose(index, cat("is lost: ", e.what()));
+      continue;
+    }
     if (lifeline.silence() <= lifeline.bound()) continue;
     lose(index, cat("is out of reach: nothing was acknowledged for ",
                     std::chrono::duration_cast<milliseconds>(lifeline.silence()).count(), " ms"));

@@ -119,7 +119,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
   // Empty, or why the two cannot work together.
   std::string take_hello(int index, std::string_view message);
   void refuse(int index, const std::string& why);
+  // Now, or when it is met.
   void say(int index, std::string message);
+  void write(int index, std::string_view message);
   void tell_openers();
   void say_farewells();
   bool all_parted() const;
@@ -148,6 +150,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
   std::vector<Opening> opening_;
   int complaints_ = 0;  // about strangers
   Clock::Time next_beat_{}, last_look_{};
+  Clock::Time deaf_until_{};  // no connections are accepted before
   std::optional<Clock::Time> closing_until_;
   std::thread thread_;
 };

@@ -36,6 +36,7 @@ struct Hello {
 constexpr std::size_t kMostBytes = 64 << 10;  // of a message
 constexpr std::size_t kMostStrangers = 256;
 constexpr Clock::Duration kStrangerTime = std::chrono::seconds(10);
+constexpr Clock::Duration kDeafTime = std::chrono::seconds(1);  // when descriptors have run out
 constexpr std::string_view kRemedy = "run the same build of kith with the same workers everywhere";
 
 template <class T>
@@ -136,7 +137,15 @@ void Engine::say(int index, std::string message) {
   if (place.state == State::absent || place.state == State::meeting) {
     place.to_say.push_back(std::move(message));
   } else if (place.peer.lifeline()) {
-    place.peer.lifeline()->connection().queue(message);
+    write(index, message);
+  }
+}
+
+void Engine::write(int index, std::string_view message) {
+  try {
+    places_.at(index).peer.lifeline()->connection().queue(message);
+  } catch (const Error& e) {
+    lose(index, cat("is lost: ", e.what()));
   }
 }
 
@@ -154,12 +163,18 @@ void Engine::adopt(int index, net::Connection connection) {
   place.peer.lifeline().emplace(std::move(connection));
   place.peer.lifeline()->connection().limit(kMostBytes);
   place.state = State::meeting;
-  place.peer.lifeline()->connection().queue(hello_for(index));
+  write(index, hello_for(index));
 }
 
 void Engine::accept_all() {
   while (strangers_.size() < kMostStrangers) {
-    auto connection = listener_.accept();
+    std::optional<net::Connection> connection;
+    try {
+      connection = listener_.accept();
+    } catch (const Error& e) {
+      complain("new connections for a while", e.what());
+      deaf_until_ = SteadyClock().now() + kDeafTime;
+    }
     if (!connection) break;
     connection->limit(net::Handshake::kMostBytes);
     strangers_.push_back(
