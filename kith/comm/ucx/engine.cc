@@ -46,7 +46,7 @@ Engine::Engine(std::shared_ptr<mapped::Context> context, net::Listener listener,
       exchange_(*context_, *this) {
   if (!bell_) shm::fail("cannot make an eventfd", "backend ucx");
   for (const auto& [index, address] : options_.addresses)
-    places_.try_emplace(index, context_->self_index(), random_token());
+    places_.try_emplace(index, context_->self_index(), index, random_token());
   std::promise<void> started;
   std::future<void> outcome = started.get_future();
   thread_ = std::thread([this, promise = std::move(started)]() mutable { run(std::move(promise)); });

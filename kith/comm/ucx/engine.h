@@ -61,7 +61,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
   // gone     it is marked lost
   enum class State { absent, meeting, met, leaving, dying, gone };
   struct Place {
-    explicit Place(int self, std::uint64_t token) : peer(self, token) {}
+    explicit Place(int self, int index, std::uint64_t token) : peer(self, index, token) {}
     Peer peer;
     State state = State::absent;
     Clock::Time since{};                    // when it began to leave or to die

@@ -34,8 +34,8 @@ struct Peer::Letter {
 void Peer::meet(Worker& worker, const Introduction& theirs, int lanes,
                 const std::function<void(std::string_view)>& on_failure) {
   their_token_ = theirs.token;
-  greetings_due_ += theirs.lanes;  // one may have come before its hello
-  for (int i = 0; i < lanes; ++i) {
+  greetings_due_ += 2 * theirs.lanes;  // one may have come before its hello
+  for (int i = 0; i < 2 * lanes; ++i) {
     lanes_.push_back(std::make_unique<Endpoint>(worker, theirs.address, on_failure));
     ++greetings_in_flight_;
     tell(*lanes_.back(), {.kind = Kind::greet}, [this](bool) { --greetings_in_flight_; });
@@ -43,7 +43,7 @@ void Peer::meet(Worker& worker, const Introduction& theirs, int lanes,
 }
 
 void Peer::tell(const Envelope& envelope) {
-  if (met()) tell(*lanes_[0], envelope, [](bool) {});
+  if (met()) tell(*lanes_[first_for_words()], envelope, [](bool) {});
 }
 
 void Peer::tell(Endpoint& lane, Envelope envelope, Done done) {
@@ -61,7 +61,7 @@ void Peer::send(DataHeader header, std::span<const std::byte> payload, Done done
   if (!met()) return done(false);
   header.envelope.token = their_token_;
   header.envelope.from = self_;
-  const std::size_t stripes = std::clamp<std::size_t>(payload.size() / kLeastStripe, 1, lanes_.size());
+  const std::size_t stripes = std::clamp<std::size_t>(payload.size() / kLeastStripe, 1, lanes_each_way());
   const std::size_t length = ((payload.size() + stripes - 1) / stripes + 63) / 64 * 64;
   const auto size = payload.size() <= kSmall ? Endpoint::Size::small : Endpoint::Size::large;
   const auto letter = std::make_shared<Letter>();
@@ -75,16 +75,16 @@ void Peer::send(DataHeader header, std::span<const std::byte> payload, Done done
     letter->stripes[i].stripe_offset = offset;
     const auto stripe = payload.subspan(offset, std::min(length, payload.size() - offset));
     ++in_flight_;
-    lanes_[i]->send(bytes_of(letter->stripes[i]), stripe, size,
-                    [this, letter, bytes = payload.size()](bool complete) {
-                      --in_flight_;
-                      sent_ += complete ? 1 : 0;
-                      letter->complete = letter->complete && complete;
-                      if (--letter->left > 0) return;
-                      --parts_in_flight_;
-                      bytes_in_flight_ -= bytes;
-                      letter->done(letter->complete);
-                    });
+    lanes_[first_for_data() + i]->send(bytes_of(letter->stripes[i]), stripe, size,
+                                       [this, letter, bytes = payload.size()](bool complete) {
+                                         --in_flight_;
+                                         sent_ += complete ? 1 : 0;
+                                         letter->complete = letter->complete && complete;
+                                         if (--letter->left > 0) return;
+                                         --parts_in_flight_;
+                                         bytes_in_flight_ -= bytes;
+                                         letter->done(letter->complete);
+                                       });
   }
 }
 

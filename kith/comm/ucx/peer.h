@@ -16,20 +16,21 @@ namespace kith::comm::ucx {
 // A worker elsewhere: the lifeline to it, and the lanes on which messages go. One thread at a time.
 class Peer {
  public:
-  // `self` is the sender's index among the workers. A peer must show `token` in its messages.
-  Peer(int self, std::uint64_t token) : self_(self), token_(token) {}
+  // `self` and `peer` are indices among the workers. A peer must show `token` in its messages.
+  Peer(int self, int peer, std::uint64_t token) : self_(self), peer_(peer), token_(token) {}
 
   std::uint64_t token() const { return token_; }
   std::optional<Lifeline>& lifeline() { return lifeline_; }
 
   // What a peer told of itself: where its worker is, what to show in messages to it, and how many lanes it
-  // opens.
+  // opens for each direction.
   struct Introduction {
     std::string address;
     std::uint64_t token = 0;
     int lanes = 1;
   };
-  // Opens the lanes, and greets on each: UCX 1.13 must not close one that is only half open.
+  // Opens so many lanes for each direction, and greets on each: UCX 1.13 must not close one that is only half
+  // open.
   void meet(Worker& worker, const Introduction& theirs, int lanes,
             const std::function<void(std::string_view why)>& on_failure);
   bool met() const { return !lanes_.empty(); }
@@ -38,7 +39,8 @@ class Peer {
   bool open() const { return met() && greetings_due_ == 0 && greetings_in_flight_ == 0; }
 
   void tell(const Envelope& envelope);
-  // In as many stripes as there are lanes, where it is long. `done` is told once, when all have ended.
+  // In as many stripes as there are lanes this way, where it is long. `done` is told once, when all have
+  // ended.
   void send(DataHeader header, std::span<const std::byte> payload, Done done);
   bool has_room() const;
   // Something is under way, or the lanes are not open yet.
@@ -55,9 +57,17 @@ class Peer {
 
  private:
   struct Letter;
+  // Note [Lanes of their own]. A long message over TCP waits for the receiver's go-ahead, which UCX sends on
+  // the lane that announced it. Were data to pass both ways on a lane, the go-ahead would queue behind the
+  // data that goes the same way, and two models that are exchanged would travel one after the other. So each
+  // direction has lanes for its data, and what is short goes on those of the other.
+  std::size_t lanes_each_way() const { return lanes_.size() / 2; }
+  std::size_t first_for_data() const { return self_ < peer_ ? 0 : lanes_each_way(); }
+  std::size_t first_for_words() const { return self_ < peer_ ? lanes_each_way() : 0; }
   void tell(Endpoint& lane, Envelope envelope, Done done);
 
   const int self_;
+  const int peer_;
   const std::uint64_t token_;
   std::optional<Lifeline> lifeline_;
   std::uint64_t their_token_ = 0;
