@@ -62,6 +62,22 @@ class Correctness(TrainTest):
         self.compare(2, 2, "algorithm.name=allreduce", "optimizer.name=adamw")
 
 
+class Duplex(TrainTest):
+    def test_models_that_are_exchanged_travel_at_the_same_time(self):
+        mbit = 100
+        lab = subprocess.run([HOSTLAB, "--hosts", "2", "--rate", f"{mbit}mbit", "--timeout", "100", "--env", "OMP_NUM_THREADS=1",
+                              "--", *train("model.width=128", "model.layers=4", "topology.name=exp", "train.steps=8",
+                                           out=self.run_folder("run"))], capture_output=True, text=True)
+        self.assertEqual(lab.returncode, 0, lab.stdout + lab.stderr)
+        with open(os.path.join(self.run_folder("run"), "worker-0", "metrics.jsonl"), encoding="ascii") as file:
+            steps = [line for line in map(json.loads, file) if line["kind"] == "step"][2:]
+        travel = steps[0]["bytes_read"] * 8e-6 / (mbit * 1448 / 1514)
+        self.assertGreater(travel, 0.2)  # so that computing is nothing beside it
+        measured = sum(step["seconds"] for step in steps) / len(steps)
+        self.assertGreater(measured, 0.8 * travel)
+        self.assertLess(measured, 1.5 * travel)  # one after the other would be 2
+
+
 class Loss(TrainTest):
     """Worker 2, alone on its host, is lost in the middle of an endless run of three."""
 
