@@ -10,8 +10,11 @@ void add_topo(CLI::App& app);
 void add_mix(CLI::App& app);
 void add_train(CLI::App& app);
 void add_data(CLI::App& app);
-// add_train and add_data, or a word of explanation where LibTorch was left out of the build.
+void add_profile(CLI::App& app);
+// add_train, add_profile and add_data, or a word of explanation where LibTorch was left out of the build.
 void add_training(CLI::App& app);
 void add_plan(CLI::App& app);
+void add_env(CLI::App& app);
+void add_launch(CLI::App& app);
 
 }  // namespace kith::cli

@@ -38,6 +38,7 @@ void InterruptWatch::watch() {
   SteadyTime::time_point first{};
   while (!over_) {
     if (::sigtimedwait(&set, nullptr, &pause) != SIGINT) continue;
+    if (!begun_) std::_Exit(kInterrupted);
     if (!interrupted_) {
       first = SteadyTime::now();
       interrupted_ = true;

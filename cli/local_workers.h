@@ -1,21 +1,15 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "kith/base/temp_folder.h"
+#include "kith/launch/environment.h"
+
 namespace kith::cli {
 
-// A worker's place among the processes that run_local_workers started on this machine.
-struct LocalPlace {
-  int worker = 0;
-  int workers = 1;
-  std::string store;  // folder of the FileStore they share
-};
-
-// From KITH_WORKER, KITH_WORKERS and KITH_STORE; nothing when none is set. InputError when they contradict
-// each other.
-std::optional<LocalPlace> local_place();
+// What tells a process that it is `worker` of `workers`, all on this machine, meeting in `folder`.
+launch::Environment local_environment(int worker, int workers, const std::string& folder);
 
 // Runs this very program `workers` times with the given arguments (without the program's name), each told its
 // place, and waits for all. The first one that fails is named with its reason; the others get a moment to

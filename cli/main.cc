@@ -1,10 +1,28 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <string_view>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/run.h"
 #include "cli/version.h"
+
+namespace {
+
+// kith launch takes the first word that is no flag of its own, and all that follow, as the command to run; a
+// "--" before it is the user's good style, and CLI11 would hand the rest to the outermost command.
+std::vector<const char*> words_of(int argc, char** argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 1 && std::string_view(argv[1]) == "launch") {
+    const auto dashes = std::ranges::find(words, std::string_view("--"));
+    if (dashes != words.end()) words.erase(dashes);
+  }
+  return words;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Decentralised training of neural networks, without a global barrier.", "kith");
@@ -14,9 +32,12 @@ int main(int argc, char** argv) {
   kith::cli::add_mix(app);
   kith::cli::add_plan(app);
   kith::cli::add_training(app);
+  kith::cli::add_launch(app);
+  kith::cli::add_env(app);
   app.footer("kith COMMAND --help says what a command takes.");
 
-  const int code = kith::cli::run(app, argc, argv);
+  const std::vector<const char*> words = words_of(argc, argv);
+  const int code = kith::cli::run(app, static_cast<int>(words.size()), words.data());
   if (code == 0 && (std::fflush(stdout) != 0 || !std::cout.flush())) {
     std::cerr << "kith: cannot write to standard output\n";
     return kith::cli::kFailed;

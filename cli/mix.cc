@@ -16,13 +16,13 @@
 #include "kith/base/log.h"
 #include "kith/base/rng.h"
 #include "kith/base/text.h"
-#include "kith/comm/file_store.h"
 #include "kith/comm/inproc/world.h"
 #include "kith/comm/registry.h"
 #include "kith/gossip/collective.h"
 #include "kith/gossip/mixer.h"
 #include "kith/graph/matrix.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
+#include "kith/launch/join.h"
 
 namespace kith::cli {
 namespace {
@@ -191,16 +191,28 @@ void print(const MixOptions& options, const std::vector<Line>& lines) {
   }
 }
 
-void run_process(const LocalPlace& place, const MixOptions& options) {
+std::vector<std::string> arguments_of(const MixOptions& options) {
+  std::vector<std::string> arguments{
+      "mix",        "--workers", std::to_string(options.workers), "--topology", options.topology, "--size",
+      options.size, "--rounds",  std::to_string(options.rounds),  "--backend",  options.backend,  "--wire",
+      options.wire, "--seed",    std::to_string(options.seed)};
+  if (!options.nodes.empty()) arguments.insert(arguments.end(), {"--nodes", options.nodes});
+  if (options.json) arguments.push_back("--json");
+  return arguments;
+}
+
+void run_process(const launch::Place& place, const MixOptions& options) {
+  if (place.workers != options.workers) {
+    throw InputError(cat(options.workers, " workers, and ", place.launcher, " started ", place.workers),
+                     "--workers", "make them agree");
+  }
   StderrLog log(cat("worker ", place.worker), LogLevel::warning);
-  comm::FileStore store(place.store);
-  comm::TransportOptions transport_options;
-  transport_options.self = WorkerId{place.worker};
-  transport_options.workers = Members::first(place.workers).workers;
-  transport_options.store = &store;
-  transport_options.log = &log;
-  const auto transport = comm::make_transport(options.backend, transport_options);
-  const std::vector<Line> lines = run_worker(*transport, options);
+  launch::JoinOptions joining{.backend = options.backend, .log = &log};
+  const std::vector<std::string> arguments = arguments_of(options);
+  for (std::size_t i = 1; i + 1 < arguments.size(); i += 2)
+    joining.facts.push_back({arguments[i], arguments[i + 1]});
+  const launch::Joined world = launch::join(place, joining);
+  const std::vector<Line> lines = run_worker(world.transport(), options);
   if (place.worker == 0) print(options, lines);
 }
 
@@ -228,16 +240,6 @@ void run_threads(const MixOptions& options) {
   print(options, first);
 }
 
-std::vector<std::string> arguments_of(const MixOptions& options) {
-  std::vector<std::string> arguments{
-      "mix",        "--workers", std::to_string(options.workers), "--topology", options.topology, "--size",
-      options.size, "--rounds",  std::to_string(options.rounds),  "--backend",  options.backend,  "--wire",
-      options.wire, "--seed",    std::to_string(options.seed)};
-  if (!options.nodes.empty()) arguments.insert(arguments.end(), {"--nodes", options.nodes});
-  if (options.json) arguments.push_back("--json");
-  return arguments;
-}
-
 void run_mix(const MixOptions& options) {
   // Everything that can be wrong with the input is found before anybody is started.
   graph::make_schedule(schedule_options(options));
@@ -247,7 +249,8 @@ void run_mix(const MixOptions& options) {
   if (parse_dtype(options.wire, "--wire") == DType::f64) {
     throw InputError("'fp64'", "--wire", "the vectors are fp32; use fp32, bf16 or fp16");
   }
-  if (const auto place = local_place()) return run_process(*place, options);
+  const launch::Place place = launch::discover(launch::read_environment());
+  if (place.workers > 1) return run_process(place, options);
   if (options.backend == "inproc") return run_threads(options);
   if (options.backend != "shm") {
     const std::vector<std::string> known{"shm", "inproc"};

@@ -4,12 +4,16 @@
 namespace kith::cli {
 
 void add_training(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("train", "Train a model (this kith was built without LibTorch)");
-  command->allow_extras();
-  command->callback([] {
-    throw InputError("this kith was built without LibTorch", {},
-                     "configure with -DKITH_TRAIN=ON and build again");
-  });
+  const auto explain = [&](const char* name, const char* summary) {
+    CLI::App* command = app.add_subcommand(name, summary);
+    command->allow_extras();
+    command->callback([] {
+      throw InputError("this kith was built without LibTorch", {},
+                       "configure with -DKITH_TRAIN=ON and build again");
+    });
+  };
+  explain("train", "Train a model (this kith was built without LibTorch)");
+  explain("profile", "Measure a job (this kith was built without LibTorch)");
 }
 
 }  // namespace kith::cli

@@ -35,13 +35,13 @@ void write_file(const std::string& path, const std::string& text) {
 
 plan::Profile profile_of(const PlanOptions& options) {
   plan::Profile profile = plan::read_profile(options.profile);
-  if (!options.nodes.empty())
-    profile = plan::with_nodes(profile, graph::Shape::parse(options.nodes, "--nodes"));
   if (!options.link.empty()) {
     const double rate = plan::parse_bytes_per_s(options.link, "--link");
     if (rate == 0) throw InputError("a bandwidth of zero", "--link");
     profile = plan::with_link(profile, rate);
   }
+  if (!options.nodes.empty())
+    profile = plan::with_nodes(profile, graph::Shape::parse(options.nodes, "--nodes"));
   return profile;
 }
 

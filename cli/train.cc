@@ -11,9 +11,12 @@
 #include "cli/data_folders.h"
 #include "cli/interrupt_watch.h"
 #include "cli/local_workers.h"
+#include "cli/place_flags.h"
 #include "cli/run.h"
+#include "cli/train_worker.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/launch/place.h"
 #include "kith/train/checkpoint_folder.h"
 #include "kith/train/config/read.h"
 #include "kith/train/config/schema.h"
@@ -32,6 +35,7 @@ struct TrainFlags {
   bool print_config = false;
   bool trace = false;
   bool demo = false;
+  launch::PlaceFlags place;
   // What a worker process is told by the one that started it.
   std::string run;
   std::string checkpoint;
@@ -47,12 +51,17 @@ std::vector<train::Setting> settings_of(const TrainFlags& flags) {
   return settings;
 }
 
-// Runs the job's workers in the folder and returns the exit code.
-int run_workers(const train::Job& job, const train::RunFolder& folder,
-                const std::filesystem::path& checkpoint) {
+void end_with(int code) {
+  if (code != 0) throw ExitCode{code};
+}
+
+// Runs the job's workers, which this process starts, and returns the exit code.
+int run_workers(const train::Job& job, const PreparedRun& run) {
+  const auto& [folder, checkpoint] = run;
   int code = 0;
   if (job.world.backend == "inproc") {
     InterruptWatch watch;
+    watch.begin();
     const train::TrainerOptions options{job, folder, checkpoint, ::isatty(STDOUT_FILENO) == 1};
     const train::Summary summary = train::train_in_threads(options, data_folders(), watch.interrupted());
     if (summary.ending == train::Ending::interrupted) code = kInterrupted;
@@ -66,47 +75,61 @@ int run_workers(const train::Job& job, const train::RunFolder& folder,
 }
 
 void run_as_worker(const TrainFlags& flags) {
-  const auto place = local_place();
-  if (!place)
+  const launch::Place place = launch::discover(launch::read_environment());
+  if (!place.placed())
     throw InputError("this process is not a worker", "--in-run", "kith gives it to its own workers alone");
-  InterruptWatch watch;
-  const train::RunFolder folder = train::RunFolder::open(flags.run);
-  const train::Job job = train::read_job({.file = folder.config().string(), .settings = {}}).job;
-  const train::TrainerOptions options{job, folder, flags.checkpoint, ::isatty(STDOUT_FILENO) == 1};
-  const train::Summary summary =
-      train::train_in_process(options, data_folders(), place->worker, place->store, watch.interrupted());
-  if (summary.ending == train::Ending::interrupted) throw ExitCode{kInterrupted};
+  end_with(train_prepared(place, {train::RunFolder::open(flags.run), flags.checkpoint}));
 }
 
-void report_ending(const train::RunFolder& folder, int code) {
-  if (code == 0) std::cout << "run folder: " << folder.path().string() << "\n";
-  if (code == kInterrupted)
-    std::cout << "stopped; go on with: kith train --resume " << folder.path().string() << "\n";
-  if (code != 0) throw ExitCode{code};
+// The job of a world that a launcher started has as many workers as it started.
+std::vector<train::Setting> defaults_of(const launch::Place& place) {
+  if (!place.placed()) return {};
+  return {{cat("world.workers=", place.workers), place.launcher}};
 }
 
-void run_fresh(const TrainFlags& flags) {
-  const train::Job job = train::read_job({.file = flags.config, .settings = settings_of(flags)}).job;
+// True when this process is a worker of such a world, false when it starts workers of its own. InputError
+// when the job asks for another world.
+bool is_worker(const launch::Place& place, const train::ReadJob& read) {
+  const std::int64_t wanted = read.job.world.workers;
+  if (!place.placed() || (place.workers == 1 && wanted > 1)) return false;
+  if (wanted != place.workers) {
+    throw InputError(cat(wanted, " workers are asked for, and ", place.launcher, " started ", place.workers),
+                     train::place_of(read.origins, "world.workers"), "leave it out, or make the two agree");
+  }
+  if (read.job.world.backend == "inproc" && place.workers > 1) {
+    throw InputError(
+        cat("threads of one process, and ", place.launcher, " started ", place.workers, " processes"),
+        train::place_of(read.origins, "world.backend"), "leave it out");
+  }
+  return true;
+}
+
+void run_fresh(const TrainFlags& flags, const launch::Place& place) {
+  const train::ReadJob read =
+      train::read_job({.defaults = defaults_of(place), .file = flags.config, .settings = settings_of(flags)});
   if (flags.print_config) {
-    std::cout << train::print_config(job);
+    std::cout << train::print_config(read.job);
     return;
   }
-  train::check_data(job, data_folders());
-  const train::RunFolder folder = train::RunFolder::create(job, flags.out);
-  report_ending(folder, run_workers(job, folder, {}));
+  const auto prepare = [&flags](const train::Job& job) {
+    return PreparedRun{train::RunFolder::create(job, flags.out), {}};
+  };
+  if (is_worker(place, read)) {
+    if (place.worker == 0 && read.origins.at("world.workers") == place.launcher)
+      std::cout << "world.workers = " << place.workers << ", as " << place.launcher << " started"
+                << std::endl;
+    end_with(train_placed({place, read, read.origins.contains("world.backend"), prepare}));
+    return;
+  }
+  train::check_data(read.job, data_folders());
+  const PreparedRun run = prepare(read.job);
+  const int code = run_workers(read.job, run);
+  report_ending(run.folder, code);
+  end_with(code);
 }
 
-void resume(const TrainFlags& flags) {
-  if (!flags.config.empty()) {
-    throw InputError(cat("'", flags.config, "' is given too"), "--resume",
-                     "a run goes on with its own config.toml; change what may change with --set");
-  }
-  if (!flags.out.empty())
-    throw InputError(cat("'", flags.out, "' is given too"), "--out", "a run goes on in its own folder");
-  const std::vector<train::Setting> settings = settings_of(flags);
-  train::check_resumable(settings);
-  const train::RunFolder folder = train::RunFolder::open(flags.resume);
-  const train::Job job = train::read_job({.file = folder.config().string(), .settings = settings}).job;
+// Checks that there is something to go on with, and writes the settings that changed.
+PreparedRun prepare_resumed(const train::Job& job, const train::RunFolder& folder) {
   const auto checkpoints = train::list_checkpoints(folder.checkpoints());
   if (checkpoints.empty()) {
     throw InputError("there is no checkpoint to go on from", folder.checkpoints().string(),
@@ -119,7 +142,31 @@ void resume(const TrainFlags& flags) {
                      "give it more with --set train.steps=N (or train.epochs)");
   }
   folder.write_config(job);
-  report_ending(folder, run_workers(job, folder, checkpoints.front()));
+  return {folder, checkpoints.front()};
+}
+
+void resume(const TrainFlags& flags, const launch::Place& place) {
+  if (!flags.config.empty()) {
+    throw InputError(cat("'", flags.config, "' is given too"), "--resume",
+                     "a run goes on with its own config.toml; change what may change with --set");
+  }
+  if (!flags.out.empty())
+    throw InputError(cat("'", flags.out, "' is given too"), "--out", "a run goes on in its own folder");
+  TrainFlags allowed = flags;
+  if (flags.place.worker) allowed.workers.reset();  // it tells the place, not the job
+  const std::vector<train::Setting> settings = settings_of(allowed);
+  train::check_resumable(settings);
+  const train::RunFolder folder = train::RunFolder::open(flags.resume);
+  const train::ReadJob read = train::read_job({.file = folder.config().string(), .settings = settings});
+  const auto prepare = [&folder](const train::Job& job) { return prepare_resumed(job, folder); };
+  if (is_worker(place, read)) {
+    end_with(train_placed({place, read, false, prepare}));
+    return;
+  }
+  const PreparedRun run = prepare(read.job);
+  const int code = run_workers(read.job, run);
+  report_ending(folder, code);
+  end_with(code);
 }
 
 struct DemoRun {
@@ -129,7 +176,11 @@ struct DemoRun {
 };
 
 // Both jobs of the demo, checked, before the first begins.
-void run_demo(const TrainFlags& flags) {
+void run_demo(const TrainFlags& flags, const launch::Place& place) {
+  if (place.workers > 1) {
+    throw InputError(cat(place.launcher, " started ", place.workers, " workers"), "--demo",
+                     "the demo starts its own; run it without a launcher");
+  }
   if (!flags.config.empty())
     throw InputError(cat("'", flags.config, "' is given too"), "--demo",
                      "the demo has its own job; change it with --set");
@@ -153,7 +204,10 @@ void run_demo(const TrainFlags& flags) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::cout << "== " << runs[i].title << std::endl;
     const train::RunFolder folder = train::RunFolder::create(jobs[i], top / runs[i].name);
-    if (const int code = run_workers(jobs[i], folder, {})) report_ending(folder, code);
+    if (const int code = run_workers(jobs[i], {folder, {}})) {
+      report_ending(folder, code);
+      end_with(code);
+    }
     columns.push_back({runs[i].title, train::read_summary(folder.summary())});
   }
   std::cout << "\n" << train::compare(columns) << "\nrun folder: " << top.string() << "\n";
@@ -161,16 +215,21 @@ void run_demo(const TrainFlags& flags) {
 
 void run_train(const TrainFlags& flags) {
   if (!flags.run.empty()) return run_as_worker(flags);
-  if (!flags.resume.empty()) return resume(flags);
-  if (flags.demo) return run_demo(flags);
-  run_fresh(flags);
+  launch::PlaceFlags place_flags = flags.place;
+  place_flags.workers = flags.workers;
+  const launch::Place place =
+      flags.print_config ? launch::Place() : launch::discover(launch::read_environment(), place_flags);
+  if (!flags.resume.empty()) return resume(flags, place);
+  if (flags.demo) return run_demo(flags, place);
+  run_fresh(flags, place);
 }
 
 }  // namespace
 
 void add_train(CLI::App& app) {
   auto flags = std::make_shared<TrainFlags>();
-  CLI::App* command = app.add_subcommand("train", "Train a model on local workers");
+  CLI::App* command = app.add_subcommand(
+      "train", "Train a model, on workers of this machine or as one worker of a launcher's");
   command->add_option("config", flags->config, "TOML file (default: a small GPT on the shipped text)");
   command
       ->add_option("--set", flags->sets, "KEY=VALUE over the file, such as optimizer.beta1=0.95; repeatable")
@@ -184,6 +243,7 @@ void add_train(CLI::App& app) {
   command->add_flag("--print-config", flags->print_config, "print every setting with its meaning, and end");
   command->add_flag("--trace", flags->trace, "write a Chrome trace");
   command->add_flag("--demo", flags->demo, "train decentralised and by all-reduce, and compare");
+  add_place_flags(*command, flags->place);
   command->add_option("--in-run", flags->run)->group("");
   command->add_option("--from-checkpoint", flags->checkpoint)->group("");
   command->callback([flags] { run_train(*flags); });

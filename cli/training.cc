@@ -4,6 +4,7 @@ namespace kith::cli {
 
 void add_training(CLI::App& app) {
   add_train(app);
+  add_profile(app);
   add_data(app);
 }
 

@@ -20,7 +20,8 @@ endif()
 find_package(Threads REQUIRED)
 
 add_library(kith_flags INTERFACE)
-target_compile_options(kith_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+target_compile_options(kith_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor>)
 if(KITH_SANITIZE)
   add_compile_options(-fsanitize=${KITH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${KITH_SANITIZE})

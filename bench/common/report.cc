@@ -10,11 +10,13 @@
 
 namespace kith::bench {
 
-Options parse(int argc, char** argv, const std::string& name, const std::string& what) {
+Options parse(int argc, char** argv, const std::string& name, const std::string& what,
+              const std::function<void(CLI::App&)>& add_options) {
   Options options;
   CLI::App app(what, "bench/" + name);
   app.add_flag("--quick", options.quick, "fewer blocks and sizes: under 50 s");
   app.add_option("--json", options.json, "also write the numbers to FILE")->option_text("FILE");
+  if (add_options) add_options(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

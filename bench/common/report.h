@@ -1,7 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace kith::bench {
 
@@ -11,9 +16,10 @@ struct Options {
   std::string json;
 };
 
-// Parses the command line of a benchmark; prints help or a usage error and exits the process (0 or 2) when it
-// must.
-Options parse(int argc, char** argv, const std::string& name, const std::string& what);
+// Parses the command line of a benchmark, which may add options of its own; prints help or a usage error and
+// exits the process (0 or 2) when it must.
+Options parse(int argc, char** argv, const std::string& name, const std::string& what,
+              const std::function<void(CLI::App&)>& add_options = {});
 
 struct Summary {
   double median = 0;

@@ -8,16 +8,16 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <sstream>
 #include <vector>
 
+#include "bench/common/lap.h"
+#include "bench/common/peer_process.h"
+#include "bench/common/problem.h"
 #include "bench/common/report.h"
-#include "bench/iteration/peer_process.h"
-#include "bench/iteration/problem.h"
 #include "bench/iteration/worker.h"
 #include "kith/base/clock.h"
 #include "kith/base/error.h"
@@ -30,33 +30,28 @@ namespace {
 
 const std::vector<std::string> kModes{"none", "exp", "aer", "allreduce", "ddp"};
 
-struct Answer {
-  double seconds = 0;  // of the slowest worker
-  double loss = 0;     // mean over workers
-  double waited = 0;   // mean over workers
-};
-
 class Contest {
  public:
-  Contest(int workers, std::int64_t batch, const std::string& script) : workers_(workers) {
+  Contest(int workers, const Problem& problem) {
+    const std::vector<std::string> job = problem.words();
+    const auto command = [&](std::vector<std::string> words, int rank) {
+      words.insert(words.end(), {std::to_string(rank), std::to_string(workers), folder_.path()});
+      words.insert(words.end(), job.begin(), job.end());
+      return words;
+    };
     const SteadyClock clock;
     const Clock::Time before = clock.now();
     for (int rank = 0; rank < workers; ++rank) {
-      kith_.emplace_back(
-          std::vector<std::string>{"/proc/self/exe", "--worker", std::to_string(rank),
-                                   std::to_string(workers), std::to_string(batch), folder_.path()},
-          std::vector<std::string>{});
+      kith_.emplace_back(command({"/proc/self/exe", "--worker"}, rank), std::vector<std::string>{});
     }
     for (PeerProcess& peer : kith_)
-      peer.order("run exp 1");
+      peer.order("run exp 0 1");
     for (PeerProcess& peer : kith_)
       peer.answer();
     start_up_ = kith::seconds(clock.now() - before);
     for (int rank = 0; rank < workers; ++rank) {
-      ddp_.emplace_back(
-          std::vector<std::string>{"/usr/bin/python3", script, std::to_string(rank), std::to_string(workers),
-                                   std::to_string(batch), folder_.path()},
-          std::vector<std::string>{"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=lo"});
+      ddp_.emplace_back(command({"/usr/bin/python3", KITH_DDP_SCRIPT}, rank),
+                        std::vector<std::string>{"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=lo"});
     }
     for (PeerProcess& peer : ddp_)
       peer.answer();
@@ -64,22 +59,14 @@ class Contest {
 
   double start_up() const { return start_up_; }
 
-  Answer run(const std::string& mode, int steps) {
+  Lap run(const std::string& mode, int steps) {
     std::vector<PeerProcess>& peers = mode == "ddp" ? ddp_ : kith_;
     for (PeerProcess& peer : peers)
-      peer.order(mode == "ddp" ? cat("run ", steps) : cat("run ", mode, " ", steps));
-    Answer all;
-    for (PeerProcess& peer : peers) {
-      std::istringstream words(peer.answer());
-      std::string done;
-      double seconds = 0, loss = 0, waited = 0;
-      words >> done >> seconds >> loss >> waited;
-      if (done != "done") throw Error(cat("'", words.str(), "' is not an answer"), mode);
-      all.seconds = std::max(all.seconds, seconds);
-      all.loss += loss / workers_;
-      all.waited += waited / workers_;
-    }
-    return all;
+      peer.order(mode == "ddp" ? cat("run 0 ", steps) : cat("run ", mode, " 0 ", steps));
+    std::vector<Lap> laps;
+    for (PeerProcess& peer : peers)
+      laps.push_back(Lap::parse(peer.answer(), mode));
+    return together(laps);
   }
 
   double bytes_per_parameter() {
@@ -95,7 +82,6 @@ class Contest {
   }
 
  private:
-  const int workers_;
   TempFolder folder_{"kith-iteration"};
   std::vector<PeerProcess> kith_;
   std::vector<PeerProcess> ddp_;
@@ -120,13 +106,14 @@ double copy_bytes_per_second() {
 }
 
 void measure(int workers, std::int64_t batch, const std::string& ratio_name, const Options& options,
-             const std::string& script, Report& report) {
-  Contest contest(workers, batch, script);
+             Report& report) {
+  const Problem problem{.batch = batch};
+  Contest contest(workers, problem);
   const int blocks = options.quick ? 5 : 9;
 
   // The same mathematics first: all-reduce and DDP have seen the same data from the same start.
   const int check_steps = 4;
-  std::map<std::string, Answer> checked;
+  std::map<std::string, Lap> checked;
   for (const std::string& mode : kModes)
     checked[mode] = contest.run(mode, check_steps);
   if (std::abs(checked["allreduce"].loss / checked["ddp"].loss - 1) > 1e-3) {
@@ -143,7 +130,7 @@ void measure(int workers, std::int64_t batch, const std::string& ratio_name, con
   for (int block = 0; block < blocks; ++block) {
     std::map<std::string, double> block_time;
     for (const std::string& mode : kModes) {
-      const Answer answer = contest.run(mode, steps);
+      const Lap answer = contest.run(mode, steps);
       block_time[mode] = answer.seconds / steps * 1e3;
       if (mode == "aer") waited += answer.waited / answer.seconds / blocks;
     }
@@ -165,7 +152,7 @@ void measure(int workers, std::int64_t batch, const std::string& ratio_name, con
     report.measure(key, time, "ms");
     report.measure(key + "_to_local", ratio, "");
   }
-  const double parameters = 784. * 1024 + 2 * 1024. * 1024 + 1024. * 10;
+  const auto parameters = static_cast<double>(problem.parameters());
   const double extra = 4 * parameters / copy_bytes_per_second() * 1e3;
   std::printf(
       "  a neighbour's model, %.1f MB, at copy speed: %.2f ms; share of aer's time spent waiting: %.1f%%\n",
@@ -188,20 +175,13 @@ void measure(int workers, std::int64_t batch, const std::string& ratio_name, con
   }
 }
 
-std::string find_script() {
-  const auto script = std::filesystem::path(KITH_BENCH_SOURCE) / "ddp.py";
-  if (!std::filesystem::exists(script))
-    throw Error("is not there", script.string(), "run it where it was built");
-  return script.string();
-}
-
 }  // namespace
 }  // namespace kith::bench
 
 int main(int argc, char** argv) {
   using namespace kith::bench;
-  if (argc == 6 && std::string(argv[1]) == "--worker") {
-    return run_worker({std::atoi(argv[2]), std::atoi(argv[3]), std::atol(argv[4]), argv[5]});
+  if (argc == 9 && std::string(argv[1]) == "--worker") {
+    return run_worker({std::atoi(argv[2]), std::atoi(argv[3]), argv[4], Problem::from(argv + 5)});
   }
   const Options options =
       parse(argc, argv, "iteration",
@@ -210,8 +190,8 @@ int main(int argc, char** argv) {
     Report report("iteration");
     for (const int workers : {2, 4}) {
       // The quick form leaves out the longest run that another one covers.
-      if (!options.quick || workers == 4) measure(workers, 256, "high", options, find_script(), report);
-      measure(workers, 16, "low", options, find_script(), report);
+      if (!options.quick || workers == 4) measure(workers, 256, "high", options, report);
+      measure(workers, 16, "low", options, report);
     }
     return report.finish(options);
   } catch (const std::exception& error) {

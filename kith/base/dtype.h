@@ -6,8 +6,9 @@
 
 namespace kith {
 
-// Element types of parameters and of wires.
-enum class DType : std::uint8_t { f32, f64, bf16, f16 };
+// Element types of parameters and of wires. i8 is for wires only: its scales lie beside it
+// (kith/kernels/int8.h).
+enum class DType : std::uint8_t { f32, f64, bf16, f16, i8 };
 
 constexpr std::size_t size_of(DType type) {
   switch (type) {
@@ -18,6 +19,8 @@ constexpr std::size_t size_of(DType type) {
     case DType::bf16:
     case DType::f16:
       return 2;
+    case DType::i8:
+      return 1;
   }
   return 0;
 }
@@ -32,6 +35,8 @@ constexpr std::string_view name_of(DType type) {
       return "bf16";
     case DType::f16:
       return "fp16";
+    case DType::i8:
+      return "int8";
   }
   return "?";
 }

@@ -5,6 +5,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/comm/device_backends.h"
 #include "kith/comm/inproc/world.h"
 #include "kith/comm/routed/backends.h"
 #include "kith/comm/shm/transport.h"
@@ -52,12 +53,14 @@ std::span<const Backend> backends() {
 
 std::unique_ptr<Transport> make_transport(std::string_view name, const TransportOptions& options) {
   std::vector<std::string> names;
-  for (const Backend& backend : kBackends) {
-    names.emplace_back(backend.name);
-    if (backend.name != name) continue;
-    const std::string obstacle = backend.obstacle();
-    if (!obstacle.empty()) throw InputError(obstacle, cat("backend ", name), "choose another backend");
-    return backend.create(options);
+  for (const std::span<const Backend> table : {backends(), device_backends()}) {
+    for (const Backend& backend : table) {
+      names.emplace_back(backend.name);
+      if (backend.name != name) continue;
+      const std::string obstacle = backend.obstacle();
+      if (!obstacle.empty()) throw InputError(obstacle, cat("backend ", name), "choose another backend");
+      return backend.create(options);
+    }
   }
   throw InputError(cat("'", name, "' is not a backend"), "transport", suggest(name, names));
 }

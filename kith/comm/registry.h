@@ -34,6 +34,7 @@ struct TransportOptions {
   std::vector<WorkerId> workers;  // everybody, oneself included, ascending
   // How processes find each other (shm, ucx, routed); outlives the transport.
   Store* store = nullptr;
+  int device = 0;  // in whose memory the windows lie, for backends of accelerators
   // What the threads of one process share (inproc): InprocWorld::create.
   std::shared_ptr<InprocWorld> world;
   Log* log = nullptr;  // may be null; outlives the transport and its windows
@@ -52,9 +53,11 @@ struct Backend {
   std::unique_ptr<Transport> (*create)(const TransportOptions& options);
 };
 
+// Those whose windows lie in host memory.
 std::span<const Backend> backends();
 
-// InputError for a name that is not known (with a suggestion) or not available here.
+// One of backends(), or of device_backends() (kith/comm/device_backends.h), whose windows are not for the
+// host. InputError for a name that is not known (with a suggestion) or not available here.
 std::unique_ptr<Transport> make_transport(std::string_view backend, const TransportOptions& options);
 
 }  // namespace kith::comm

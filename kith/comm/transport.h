@@ -24,6 +24,9 @@ class Transport {
   // The machine each worker is on, parallel to workers(); machines are numbered from 0 by their first worker.
   virtual const std::vector<int>& machines() const = 0;
 
+  // True when windows can lie in device memory (WindowMemory::device): all its workers reach each other's.
+  virtual bool device_windows() const { return false; }
+
   // Opens a window together with its peers: returns when each of them has opened the same name.
   // REQUIRES: every worker opens the same windows in the same order.
   // InputError when a peer's window differs in size, slots, mode or digest, or when the peer speaks another

@@ -16,11 +16,17 @@ namespace kith::comm {
 // latest     anybody may pin the newest version at any time: at least three slots
 enum class WindowMode : std::uint8_t { scheduled, latest };
 
+// Where the payload lies. Device memory is for transports that have it (Transport::device_windows): slots and
+// arrivals are then addresses of the device, which the host hands on and never looks at. publish() follows
+// when the device has written the slot, and an arrival is released when the device has read it.
+enum class WindowMemory : std::uint8_t { host, device };
+
 struct WindowOptions {
   std::string name;       // the same on every worker, unique in a transport: "bucket3", "bucket3/tracker"
   std::size_t bytes = 0;  // payload capacity of a slot
   int slots = 2;          // >= 2 scheduled, >= 3 latest
   WindowMode mode = WindowMode::scheduled;
+  WindowMemory memory = WindowMemory::host;
   std::uint64_t shape_digest = 0;    // of what will be published (sizes, dtypes, names)
   std::vector<WorkerId> peers = {};  // with whom it is shared; empty: everybody in the transport
 };

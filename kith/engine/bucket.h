@@ -9,6 +9,7 @@
 #include "kith/engine/engine.h"
 #include "kith/gossip/collective.h"
 #include "kith/graph/schedule.h"
+#include "kith/kernels/device.h"
 
 namespace kith::engine {
 
@@ -18,7 +19,9 @@ struct StepContext {
   graph::WorkerRound now;   // this step's round; oneself alone when the trigger does not fire
   graph::WorkerRound next;  // the next step's
   bool directed = false;
-  StepOptions options;
+  double gradient_scale = 1;
+  const double* gradient_factor = nullptr;  // on the device, once it has come so far; null: none
+  bool skip = false;                        // gradients are not used
 };
 
 // The collectives of an engine, for both element types it computes in.
@@ -51,10 +54,12 @@ class Bucket {
   virtual void publish_first(const StepContext& first) = 0;
 
   // All-reduce: averages the gradients with everybody; called by the communication thread, in the order of
-  // the buckets.
-  virtual void reduce_gradients(std::span<const SegmentInput> inputs, Deadline deadline) = 0;
-  // Sum of squares of the gradients the step will use.
-  virtual double squared_gradient_norm(std::span<const SegmentInput> inputs) = 0;
+  // the buckets. `ready`: when the gradients are in place.
+  virtual void reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
+                                Deadline deadline) = 0;
+  // The gradients that the step will use.
+  virtual void add_gradients(std::span<const SegmentInput> inputs,
+                             std::vector<kernels::Vector>& gradients) const = 0;
 
   virtual void average(Collectives& collectives, std::span<void* const> to, Deadline deadline) = 0;
   virtual double squared_consensus_distance(Collectives& collectives, Deadline deadline) = 0;

@@ -15,7 +15,7 @@ struct CommThreads::Work {
 
 CommThreads::CommThreads() {
   for (auto& stage : stages_)
-    stage = std::make_unique<ReductionThread>();
+    stage = std::make_unique<JobThreads>();
 }
 
 CommThreads::~CommThreads() {

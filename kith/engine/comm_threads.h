@@ -4,7 +4,7 @@
 #include <future>
 #include <memory>
 
-#include "kith/engine/reduction_thread.h"
+#include "kith/engine/job_threads.h"
 #include "kith/gossip/machine_reducer.h"
 
 namespace kith::engine {
@@ -32,7 +32,7 @@ class CommThreads {
   template <class T>
   void run(std::shared_ptr<Work<T>> work, std::size_t stage);
 
-  std::array<std::unique_ptr<ReductionThread>, kStages> stages_;
+  std::array<std::unique_ptr<JobThreads>, kStages> stages_;
 };
 
 }  // namespace kith::engine

@@ -8,7 +8,8 @@
 #include "kith/base/check.h"
 #include "kith/base/error.h"
 #include "kith/engine/bucketing.h"
-#include "kith/engine/reduction_thread.h"
+#include "kith/engine/gradient_norm.h"
+#include "kith/engine/job_threads.h"
 #include "kith/engine/typed_bucket.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 #include "kith/telemetry/span.h"
@@ -19,16 +20,31 @@ namespace {
 // Rare operations with everybody go through windows of this many elements.
 constexpr std::size_t kCollectiveChunk = std::size_t{1} << 19;
 
+// Buckets that are averaged at once, where a round trip between machines is long.
+constexpr int kReductionsOverMachines = 3;
+
+// All-reduce hides only behind the rest of backward: in a small model it needs buckets that are small beside
+// it.
+std::size_t bucket_bytes(const EngineOptions& options, const std::vector<Segment>& segments) {
+  if (options.algorithm != "allreduce") return options.bucket_bytes;
+  constexpr std::size_t kParts = 6;
+  constexpr std::size_t kLeast = std::size_t{1} << 20;
+  std::size_t all = 0;
+  for (const Segment& segment : segments)
+    all += segment.count * size_of(segment.type);
+  return std::min(options.bucket_bytes, std::max(kLeast, all / kParts));
+}
+
 template <class T>
 struct Rules {
   std::unique_ptr<optim::Algorithm<T>> algorithm;
   std::unique_ptr<optim::LocalStep<T>> local;
-  std::unique_ptr<kernels::Kernels<T>> kernels;
+  std::unique_ptr<kernels::Kernels<T>> host_kernels;  // for what is rare
 
   explicit Rules(const EngineOptions& options)
       : algorithm(optim::make_algorithm<T>(options.algorithm)),
         local(optim::make_local_step<T>(options.optimizer)),
-        kernels(kernels::make_cpu_kernels<T>({})) {}
+        host_kernels(kernels::make_cpu_kernels<T>({})) {}
 };
 
 void sort_unique(std::vector<WorkerId>& workers) {
@@ -40,7 +56,8 @@ void sort_unique(std::vector<WorkerId>& workers) {
 
 class Engine::Impl {
  public:
-  Impl(World world, EngineOptions options, std::vector<Segment> segments);
+  Impl(World world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device);
+  ~Impl();
 
   void begin(std::int64_t step);
   void publish_first();
@@ -60,6 +77,7 @@ class Engine::Impl {
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::size_t> bucket_of_;  // segment -> bucket
   Collectives collectives_;
+  DeviceWork work_;
   Layout layout_ = Layout::staged;
   std::int64_t steps_ = 0;
   bool started_ = false;
@@ -70,6 +88,10 @@ class Engine::Impl {
   bool mixes(std::int64_t step) const { return (step + 1) % options_.mix_every == 0; }
   graph::WorkerRound round(std::int64_t step) const;
   StepContext context(std::int64_t step) const;
+  bool has_doubles() const;
+  std::shared_future<double> measure(std::span<const SegmentInput> inputs, double scale);
+  void scale_gradients(std::span<const SegmentInput> inputs, const StepOptions& options, StepContext& now,
+                       StepReport& report);
   void reduce_rest(std::span<const SegmentInput> inputs);
   void submit_complete();
   void forget_reduction();
@@ -79,19 +101,21 @@ class Engine::Impl {
   std::vector<bool> is_ready_;
   std::vector<std::size_t> missing_;  // per bucket
   std::size_t submitted_ = 0;
-  bool reduced_ = false;  // this step's gradients are averaged
+  bool reduced_ = false;                // this step's gradients are averaged
+  std::unique_ptr<GradientNorm> norm_;  // once somebody has asked
   // Last: they end before what their jobs use.
-  std::unique_ptr<ReductionThread> reduction_thread_;
+  std::unique_ptr<JobThreads> reduction_threads_;
   std::unique_ptr<CommThreads> comm_threads_;  // null when no group spans machines
 };
 
-Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segments)
+Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device)
     : world_(std::move(world)),
       options_(std::move(options)),
       segments_(std::move(segments)),
       rules32_((validate(options_), options_)),
       rules64_(options_),
-      schedule_(graph::make_schedule(options_.schedule)) {
+      schedule_(graph::make_schedule(options_.schedule)),
+      work_(device) {
   if (schedule_->workers() != world_.size()) {
     throw InputError(cat("shape ", schedule_->shape().text(), " has ", schedule_->workers(),
                          " workers, the world has ", world_.size()),
@@ -109,7 +133,7 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
       gossip::HopSizes::of(*schedule_, gossip::machines_of(*world_.transport, world_.members), 1).any()) {
     comm_threads_ = std::make_unique<CommThreads>();
   }
-  const std::vector<BucketPlan> plans = cut_buckets(segments_, options_.bucket_bytes);
+  const std::vector<BucketPlan> plans = cut_buckets(segments_, bucket_bytes(options_, segments_));
   bucket_of_.resize(segments_.size());
   for (std::size_t b = 0; b < plans.size(); ++b) {
     buckets_.push_back(plans[b].type == DType::f64 ? make_bucket(rules64_, b, plans[b])
@@ -120,7 +144,21 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
   }
   ready_.resize(segments_.size());
   is_ready_.assign(segments_.size(), false);
-  if (options_.algorithm == "allreduce") reduction_thread_ = std::make_unique<ReductionThread>();
+  if (options_.algorithm == "allreduce") {
+    const std::vector<int>& machines = world_.transport->machines();
+    const bool far = std::any_of(machines.begin(), machines.end(), [](int machine) { return machine > 0; });
+    reduction_threads_ = std::make_unique<JobThreads>(far ? kReductionsOverMachines : 1);
+  }
+}
+
+// What was put off uses everything else, and so may the device.
+Engine::Impl::~Impl() {
+  try {
+    work_.completions.settle();
+    kernels::wait(work_.device.compute().mark());
+  } catch (const std::exception& e) {
+    world_.log->error(cat(world_.self(), ", end of ", options_.name, ": ", e.what()));
+  }
 }
 
 template <class T>
@@ -137,6 +175,7 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   bucket.patience = options_.patience;
   bucket.schedule = schedule_.get();
   bucket.threads = comm_threads_.get();
+  bucket.work = &work_;
   const auto channels = rules.algorithm->channels();
   const bool can_alternate = !channels.empty() && channels.front().is_model && bucket.wire == dtype_of<T>();
   if (options_.layout == Layout::alternating && !can_alternate) {
@@ -155,23 +194,30 @@ graph::WorkerRound Engine::Impl::round(std::int64_t step) const {
 }
 
 StepContext Engine::Impl::context(std::int64_t step) const {
-  return {step, round(step), round(step + 1), schedule_->directed() && mixes(step), {}};
+  StepContext result;
+  result.step = step;
+  result.now = round(step);
+  result.next = round(step + 1);
+  result.directed = schedule_->directed() && mixes(step);
+  return result;
 }
 
 Collectives& Engine::Impl::collectives() {
   const auto open = [&]<class T>(std::unique_ptr<gossip::Collective<T>>& collective, const Rules<T>& rules) {
     if (collective) return;
     collective = std::make_unique<gossip::Collective<T>>(
-        *world_.transport, world_.members, *rules.kernels, *world_.clock,
+        *world_.transport, world_.members, *rules.host_kernels, *world_.clock,
         gossip::CollectiveOptions{cat(options_.name, "/all", 8 * sizeof(T)), kCollectiveChunk,
                                   options_.patience});
   };
   open(collectives_.f32, rules32_);
-  if (std::any_of(segments_.begin(), segments_.end(),
-                  [](const Segment& s) { return s.type == DType::f64; })) {
-    open(collectives_.f64, rules64_);
-  }
+  if (has_doubles()) open(collectives_.f64, rules64_);
   return collectives_;
+}
+
+bool Engine::Impl::has_doubles() const {
+  return std::any_of(segments_.begin(), segments_.end(),
+                     [](const Segment& s) { return s.type == DType::f64; });
 }
 
 void Engine::Impl::begin(std::int64_t step) {
@@ -191,9 +237,12 @@ void Engine::Impl::publish_first() {
 StepReport Engine::Impl::step(std::span<const SegmentInput> inputs, const StepOptions& step_options) {
   KITH_CHECK(started_, "start() or resume() comes before the first step");
   KITH_CHECK_EQ(inputs.size(), segments_.size(), "one input per segment");
-  if (reduction_thread_) reduce_rest(inputs);
+  work_.completions.settle();
+  if (reduction_threads_) reduce_rest(inputs);
+  StepReport report;
+  report.step = steps_;
   StepContext now = context(steps_);
-  now.options = step_options;
+  scale_gradients(inputs, step_options, now, report);
   int phases = 0;
   for (const auto& bucket : buckets_) {
     bucket->begin_step(now, inputs);
@@ -207,8 +256,6 @@ StepReport Engine::Impl::step(std::span<const SegmentInput> inputs, const StepOp
       buckets_[b]->run(phase);
     }
   }
-  StepReport report;
-  report.step = steps_;
   for (const auto& bucket : buckets_)
     bucket->end_step(report);
   sort_unique(report.late);
@@ -227,7 +274,7 @@ void Engine::Impl::forget_reduction() {
 }
 
 void Engine::Impl::gradient_ready(std::size_t segment, const SegmentInput& input) {
-  if (!reduction_thread_ || is_ready_[segment]) return;
+  if (!reduction_threads_ || is_ready_[segment]) return;
   ready_[segment] = input;
   is_ready_[segment] = true;
   --missing_[bucket_of_[segment]];
@@ -237,11 +284,11 @@ void Engine::Impl::gradient_ready(std::size_t segment, const SegmentInput& input
 void Engine::Impl::submit_complete() {
   for (; submitted_ < buckets_.size() && missing_[submitted_] == 0; ++submitted_) {
     Bucket* const bucket = buckets_[submitted_].get();
-    reduction_thread_->submit([this, bucket, b = submitted_] {
+    reduction_threads_->submit([this, bucket, b = submitted_, ready = work_.device.compute().mark()] {
       telemetry::Span span(world_.trace, *world_.clock,
-                           {"all-reduce", "engine", world_.self(), "communication"});
+                           {"all-reduce", "engine", world_.self(), cat("communication ", b)});
       span.arg("bucket", b);
-      bucket->reduce_gradients(ready_, deadline());
+      bucket->reduce_gradients(ready_, ready, deadline());
     });
   }
 }
@@ -250,20 +297,40 @@ void Engine::Impl::reduce_rest(std::span<const SegmentInput> inputs) {
   if (reduced_) return;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     gradient_ready(i, inputs[i]);
-  reduction_thread_->drain();
+  reduction_threads_->drain();
   reduced_ = true;
 }
 
-double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
-  if (reduction_thread_) reduce_rest(inputs);
-  double sum = 0;
+std::shared_future<double> Engine::Impl::measure(std::span<const SegmentInput> inputs, double scale) {
+  if (!norm_) norm_ = std::make_unique<GradientNorm>(work_, has_doubles());
+  std::vector<kernels::Vector> gradients;
   for (const auto& bucket : buckets_)
-    sum += bucket->squared_gradient_norm(inputs);
-  return std::sqrt(sum);
+    bucket->add_gradients(inputs, gradients);
+  return norm_->measure(gradients, scale);
 }
 
-Engine::Engine(World world, EngineOptions options, std::vector<Segment> segments)
-    : impl_(std::make_unique<Impl>(std::move(world), std::move(options), std::move(segments))) {}
+void Engine::Impl::scale_gradients(std::span<const SegmentInput> inputs, const StepOptions& options,
+                                   StepContext& now, StepReport& report) {
+  now.gradient_scale = options.gradient_scale;
+  const bool may_skip = options.non_finite == NonFinite::skip;
+  if (!options.max_norm && !may_skip) return;
+  report.gradient_norm = measure(inputs, options.gradient_scale);
+  if (may_skip) now.skip = report.skipped = !std::isfinite(report.gradient_norm.get());
+  if (!options.max_norm || now.skip) return;
+  if (rules32_.algorithm->mixes_gradients()) {
+    now.gradient_scale *= std::min(1.0, *options.max_norm / (report.gradient_norm.get() + 1e-6));
+  } else {
+    now.gradient_factor = norm_->clip(*options.max_norm);
+  }
+}
+
+double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
+  if (reduction_threads_) reduce_rest(inputs);
+  return measure(inputs, 1).get();
+}
+
+Engine::Engine(World world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device)
+    : impl_(std::make_unique<Impl>(std::move(world), std::move(options), std::move(segments), device)) {}
 Engine::~Engine() = default;
 
 const EngineOptions& Engine::options() const {
@@ -333,6 +400,7 @@ double Engine::consensus_distance() {
 }
 
 std::vector<double> Engine::gather(double value) {
+  impl_->work_.completions.settle();
   return impl_->collectives().f32->gather(value, impl_->deadline());
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,13 +12,24 @@
 #include "kith/engine/options.h"
 #include "kith/engine/segment.h"
 #include "kith/engine/world.h"
+#include "kith/kernels/device.h"
 
 namespace kith::engine {
 
+// What a step does with gradients that hold inf or NaN.
+//   use   what plain arithmetic does
+//   skip  the worker mixes with its neighbours but does not move; moments and step counts stay. Costs one
+//   pass over the
+//         gradients, and the host waits for the device: whether a step counts decides what the next one
+//         computes
+enum class NonFinite : std::uint8_t { use, skip };
+
 struct StepOptions {
-  double gradient_scale = 1;  // multiplies every gradient: clipping, loss scaling
-  bool skip = false;  // the gradients are unusable (inf, NaN): mix, so as to keep step with the neighbours,
-                      // but do not move
+  double gradient_scale = 1;  // multiplies every gradient: loss scaling, 1/micro-batches
+  // The largest norm of the scaled gradient over the whole model; larger ones are scaled down to it. The norm
+  // stays on the device.
+  std::optional<double> max_norm = {};
+  NonFinite non_finite = NonFinite::use;
 };
 
 struct StepReport {
@@ -27,6 +40,10 @@ struct StepReport {
   double missing_weight = 0;
   std::vector<WorkerId> late;  // each once
   std::vector<WorkerId> lost;
+  // Of the whole gradient, scaled, before clipping; valid where max_norm or NonFinite::skip asked for it.
+  // get() waits until the device has computed it.
+  std::shared_future<double> gradient_norm;
+  bool skipped = false;  // the gradients held inf or NaN: mixed, but not moved
 };
 
 // A part of a worker's state, to be saved and restored byte for byte.
@@ -52,8 +69,10 @@ struct MemoryUse {
 //         for each segment i: the parameter now lies at engine.data(i)
 class Engine {
  public:
-  // Opens the windows together with all members. InputError for a bad combination of options.
-  Engine(World world, EngineOptions options, std::vector<Segment> segments);
+  // Opens the windows together with all members. InputError for a bad combination of options. Segments and
+  // gradients lie on `device`, and so does what the engine itself keeps; the device outlives it.
+  Engine(World world, EngineOptions options, std::vector<Segment> segments,
+         kernels::Device& device = kernels::host_device());
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -64,7 +83,9 @@ class Engine {
   // Makes everybody's model rank 0's (unless options.same_start is false) and publishes the first version.
   void start();
 
-  // One step with the gradients in `inputs` (one per segment, in the order of the table). Bounded.
+  // One step with the gradients in `inputs` (one per segment, in the order of the table). Bounded. On an
+  // asynchronous device the step's work is on the compute queue when this returns, and gradients may be
+  // overwritten by work put there later (Note [Put off until the device is done]).
   StepReport step(std::span<const SegmentInput> inputs, const StepOptions& options);
   std::int64_t steps() const;  // done so far
 
@@ -79,18 +100,20 @@ class Engine {
   // complete. Segments never reported are taken at step(). No-op for the other algorithms.
   void gradient_ready(std::size_t segment, const SegmentInput& input);
 
-  // Norm of the gradients that the next step will use, over all segments, in double. For all-reduce it waits
-  // for the averages.
+  // Norm of the gradients that the next step will use, over all segments, in double. Waits for the device,
+  // and for all-reduce for the averages.
   double gradient_norm(std::span<const SegmentInput> inputs);
 
   // Collective operations: every member calls them after the same step. Bounded by options.patience; Error
-  // when a member is missing. Writes the members' mean of segment i to `to[i]`, in the segment's own type.
+  // when a member is missing. They go through host memory, and wait for the device.
+  // Writes the members' mean of segment i to `to[i]`, on the device, in the segment's own type.
   void average(std::span<void* const> to);
   double consensus_distance();
-  // Everybody's value in rank order; a missing member's is NaN.
+  // Everybody's value in rank order; a missing member's is NaN. Whoever has called it has also let go of all
+  // that it read of others' models.
   std::vector<double> gather(double value);
 
-  // State to save after a step; with the step number it is everything. The spans stay valid until the next
+  // State to save after a step; with the step number it is everything. In host memory, valid until the next
   // step.
   std::vector<StateSpan> state();
   // Instead of start(): the engine stands after `step` steps; fill state() and then call resume().

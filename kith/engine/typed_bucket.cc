@@ -1,12 +1,12 @@
 #include "kith/engine/typed_bucket.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <exception>
 #include <utility>
 
 #include "kith/base/check.h"
 #include "kith/base/error.h"
-#include "kith/kernels/cpu/cpu_kernels.h"
 
 namespace kith::engine {
 namespace {
@@ -45,7 +45,7 @@ TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& option
       options_(options),
       algorithm_(algorithm),
       local_(local),
-      kernels_(kernels::make_cpu_kernels<T>({})),
+      kernels_(kernels::make_kernels<T>(options.work->device.compute())),
       channel_specs_(algorithm.channels()) {
   const std::size_t count = options.plan.count;
   for (const Placed& placed : options.plan.segments) {
@@ -65,26 +65,48 @@ TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& option
     channel.keeps_values = !spec.is_model;
     channel.schedule = options.schedule;
     channel.threads = options.threads;
+    channel.work = options.work;
     channels_.push_back(std::make_unique<Channel<T>>(world, channel));
   }
-  if (!alternating() && has_master()) master_.resize(count);
-  states_.assign(static_cast<std::size_t>(local.states() + algorithm.states()), std::vector<T>(count));
-  if (options.allreduce) {
-    reduction_kernels_ = kernels::make_cpu_kernels<T>({});
-    averaged_.resize(count + parts_.size());
-    reduction_ = std::make_unique<gossip::Collective<T>>(
-        *world.transport, world.members, *reduction_kernels_, *world.clock,
-        gossip::CollectiveOptions{options.name + "/gradient", averaged_.size(), options.patience});
+  if (!alternating() && has_master()) master_ = device().allocate(count * sizeof(T));
+  for (int k = 0; k < local.states() + algorithm.states(); ++k)
+    states_.push_back(device().allocate(count * sizeof(T)));
+  if (options.allreduce) open_reduction();
+}
+
+template <class T>
+void TypedBucket<T>::open_reduction() {
+  const std::size_t count = options_.plan.count;
+  const std::size_t elements = count + parts_.size();
+  reduction_queue_ = device().make_queue();
+  reduction_kernels_ = kernels::make_kernels<T>(*reduction_queue_);
+  averaged_ = device().allocate_pinned(elements * sizeof(T));
+  averaged_here_ = averaged_;
+  if (!device().host()) {
+    own_gradients_ = device().allocate(count * sizeof(T));
+    averaged_here_ = device().allocate(count * sizeof(T));
+  }
+  host_kernels_ = kernels::make_kernels<T>(kernels::host_device().compute());
+  reduction_ = std::make_unique<gossip::Collective<T>>(
+      *world_.transport, world_.members, *host_kernels_, *world_.clock,
+      gossip::CollectiveOptions{options_.name + "/gradient", elements, options_.patience});
+}
+
+// A reduction that no step has taken up may still be on its queue.
+template <class T>
+TypedBucket<T>::~TypedBucket() {
+  if (!reduction_queue_) return;
+  try {
+    kernels::wait(reduction_queue_->mark());
+  } catch (const std::exception& e) {
+    world_.log->error(cat(world_.self(), ", end of ", options_.name, ": ", e.what()));
   }
 }
 
 template <class T>
-TypedBucket<T>::~TypedBucket() = default;
-
-template <class T>
 T* TypedBucket<T>::home(const Part& part) const {
   if (alternating()) return channels_[0]->slot(model_version_) + part.first;
-  if (has_master()) return const_cast<T*>(master_.data()) + part.first;
+  if (has_master()) return master_.as<T>() + part.first;
   return static_cast<T*>(part.parameter);
 }
 
@@ -111,17 +133,19 @@ template <class T>
 void TypedBucket<T>::begin_step(const StepContext& context, std::span<const SegmentInput> inputs) {
   context_ = &context;
   tally_ = {};
-  if (reduction_) tally_ = std::exchange(reduction_tally_, {});
+  if (reduction_) {
+    tally_ = std::exchange(reduction_tally_, {});
+    queue().after(averaged_mark_);
+  }
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     const SegmentInput& input = inputs[indices_[k]];
     optim::StepInput& view = views_[k].input;
-    view.gradient = {input.gradient, input.gradient_type, context.options.gradient_scale};
+    view.gradient = {input.gradient, input.gradient_type, context.gradient_scale, context.gradient_factor};
     if (reduction_) {
-      const bool somebody = averaged_[options_.plan.count + k] > 0;
-      view.gradient.data = somebody ? averaged_.data() + parts_[k].first : nullptr;
+      view.gradient.data = averaged_gradient(k);
       view.gradient.type = dtype_of<T>();
     }
-    if (context.options.skip) view.gradient.data = nullptr;
+    if (context.skip) view.gradient.data = nullptr;
     view.lr = input.lr;
     view.decay = input.decay;
     view.step = steps_[k] + 1;
@@ -131,8 +155,31 @@ void TypedBucket<T>::begin_step(const StepContext& context, std::span<const Segm
 template <class T>
 void TypedBucket<T>::run(int phase) {
   algorithm_.run(phase, *this);
+  run_passes();
+  finish();
+}
+
+template <class T>
+void TypedBucket<T>::finish() {
+  if (channels_.empty()) return;
+  const kernels::Mark mark = queue().mark();
   for (const auto& channel : channels_)
-    channel->release();
+    channel->finish(mark);
+}
+
+template <class T>
+void TypedBucket<T>::add(kernels::Pass<T> pass) {
+  if (passes_.size() == pass_sources_.size()) pass_sources_.emplace_back();
+  std::vector<kernels::Source>& sources = pass_sources_[passes_.size()];
+  sources.assign(pass.mix.sources.begin(), pass.mix.sources.end());
+  pass.mix.sources = sources;
+  passes_.push_back(pass);
+}
+
+template <class T>
+void TypedBucket<T>::run_passes() {
+  if (!passes_.empty()) kernels_->run(passes_);
+  passes_.clear();
 }
 
 template <class T>
@@ -179,7 +226,7 @@ kernels::Destination<T> TypedBucket<T>::next_model(const optim::SegmentView& s) 
 
 template <class T>
 T* TypedBucket<T>::state(int index, const optim::SegmentView& s) {
-  return states_[static_cast<std::size_t>(local_.states() + index)].data() + s.first;
+  return states_[static_cast<std::size_t>(local_.states() + index)].template as<T>() + s.first;
 }
 
 template <class T>
@@ -191,10 +238,11 @@ template <class T>
 void TypedBucket<T>::publish(int index) {
   Channel<T>& channel = *channels_[static_cast<std::size_t>(index)];
   const bool is_model = carries_model(index);
+  run_passes();
   if (is_model && !alternating() && !channel.lossy()) {
     T* const slot = channel.outgoing(0).values;
     for (const Part& part : parts_)
-      std::memcpy(slot + part.first, home(part), part.count * sizeof(T));
+      queue().copy(slot + part.first, home(part), part.count * sizeof(T));
   }
   channel.publish(is_model ? context_->next : context_->now, weight_);
   if (is_model) model_version_ = channel.published();
@@ -219,19 +267,22 @@ kernels::Mix TypedBucket<T>::mix_of(const gossip::Gathered& gathered, int index,
 }
 
 template <class T>
-void TypedBucket<T>::step(const optim::SegmentView& s, const kernels::Mix& mix,
+void TypedBucket<T>::step(const optim::SegmentView& s, const kernels::Mix& mixed,
                           const kernels::Gradient& gradient, const kernels::Destination<T>& to) {
-  if (!gradient.data) {
-    kernels_->mix(to, mix, s.count);
-    return;
-  }
-  std::vector<T*> state;
-  for (int k = 0; k < local_.states(); ++k)
-    state.push_back(states_[static_cast<std::size_t>(k)].data() + s.first);
+  if (!gradient.data) return mix(s, mixed, to);
+  std::array<T*, 3> state{};
+  for (std::size_t k = 0; k < static_cast<std::size_t>(local_.states()); ++k)
+    state[k] = states_[k].template as<T>() + s.first;
   optim::StepInput input = s.input;
   input.gradient = gradient;
-  local_.apply(*kernels_, to, mix, input, state, s.count);
+  add(local_.pass(to, mixed, input, state, s.count));
   ++steps_[static_cast<std::size_t>(&s - views_.data())];
+}
+
+template <class T>
+void TypedBucket<T>::mix(const optim::SegmentView& s, const kernels::Mix& mixed,
+                         const kernels::Destination<T>& to) {
+  add({to, mixed, {}, {}, kernels::MixOnly{}, s.count});
 }
 
 // ---- before the first step
@@ -253,6 +304,7 @@ void TypedBucket<T>::adopt(std::int64_t step, std::span<const Segment> segments)
 
 template <class T>
 void TypedBucket<T>::publish_first(const StepContext& first) {
+  take_state();
   if (has_master()) copy_out();
   for (std::size_t c = 0; c < channels_.size(); ++c) {
     if (!carries_model(static_cast<int>(c))) continue;
@@ -265,6 +317,7 @@ void TypedBucket<T>::publish_first(const StepContext& first) {
     }
     channel.publish(first.now, weight_);
   }
+  finish();
 }
 
 template <class T>
@@ -290,9 +343,18 @@ template <class T>
 std::vector<T> TypedBucket<T>::model_piece(std::size_t first, std::size_t count) const {
   std::vector<T> piece(count);
   for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
-    std::memcpy(piece.data() + (parts_[k].first + from - first), home(parts_[k]) + from, n * sizeof(T));
+    queue().copy(piece.data() + (parts_[k].first + from - first), home(parts_[k]) + from, n * sizeof(T));
   });
+  kernels::wait(queue().mark());
   return piece;
+}
+
+template <class T>
+void TypedBucket<T>::set_model_piece(std::size_t first, const std::vector<T>& piece) {
+  for_pieces(first, piece.size(), [&](std::size_t k, std::size_t from, std::size_t n) {
+    queue().copy(home(parts_[k]) + from, piece.data() + (parts_[k].first + from - first), n * sizeof(T));
+  });
+  kernels::wait(queue().mark());
 }
 
 template <class T>
@@ -301,49 +363,55 @@ void TypedBucket<T>::share_start(Collectives& collectives, Deadline deadline) {
   for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
     std::vector<T> piece = model_piece(first, count);
     all.broadcast(piece, 0, deadline);
-    for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
-      std::memcpy(home(parts_[k]) + from, piece.data() + (parts_[k].first + from - first), n * sizeof(T));
-    });
+    set_model_piece(first, piece);
   });
 }
 
 // ---- all-reduce
 
 template <class T>
-void TypedBucket<T>::reduce_gradients(std::span<const SegmentInput> inputs, Deadline deadline) {
-  const std::span<T> out = reduction_->outgoing(averaged_.size(), deadline);
-  for (std::size_t k = 0; k < parts_.size(); ++k) {
-    const SegmentInput& input = inputs[indices_[k]];
-    T* const to = out.data() + parts_[k].first;
-    if (input.gradient) {
-      reduction_kernels_->convert(to, dtype_of<T>(), input.gradient, input.gradient_type, parts_[k].count);
-    } else {
-      std::fill_n(to, parts_[k].count, T{0});
-    }
-    out[options_.plan.count + k] = input.gradient ? T{1} : T{0};
-  }
-  note(reduction_tally_, reduction_->mean_of_outgoing(averaged_, deadline));
-  reduction_tally_.bytes_published += out.size_bytes();
+const T* TypedBucket<T>::averaged_gradient(std::size_t k) const {
+  const bool somebody = averaged_.as<T>()[options_.plan.count + k] > 0;
+  return somebody ? averaged_here_.as<T>() + parts_[k].first : nullptr;
 }
 
 template <class T>
-double TypedBucket<T>::squared_gradient_norm(std::span<const SegmentInput> inputs) {
-  double sum = 0;
-  std::vector<T> converted;
+void TypedBucket<T>::reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
+                                      Deadline deadline) {
+  const std::size_t count = options_.plan.count;
+  const std::span<T> out = reduction_->outgoing(count + parts_.size(), deadline);
+  T* const first = device().host() ? out.data() : own_gradients_.as<T>();
+  kernels::Queue& queue = *reduction_queue_;
+  queue.after(ready);
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     const SegmentInput& input = inputs[indices_[k]];
-    const T* gradient = static_cast<const T*>(input.gradient);
-    if (reduction_) {
-      gradient = averaged_[options_.plan.count + k] > 0 ? averaged_.data() + parts_[k].first : nullptr;
-    } else if (input.gradient && input.gradient_type != dtype_of<T>()) {
-      converted.resize(parts_[k].count);
-      kernels_->convert(converted.data(), dtype_of<T>(), input.gradient, input.gradient_type,
-                        parts_[k].count);
-      gradient = converted.data();
+    T* const to = first + parts_[k].first;
+    if (input.gradient) {
+      reduction_kernels_->convert(to, dtype_of<T>(), input.gradient, input.gradient_type, parts_[k].count);
+    } else {
+      queue.zero(to, parts_[k].count * sizeof(T));
     }
-    if (gradient) sum += kernels_->norms(gradient, nullptr, parts_[k].count).squared_norm;
+    out[count + k] = input.gradient ? T{1} : T{0};
   }
-  return sum;
+  if (first != out.data()) kernels::copy_now(queue, out.data(), first, count * sizeof(T));
+  note(reduction_tally_, reduction_->mean_of_outgoing({averaged_.as<T>(), out.size()}, deadline));
+  reduction_tally_.bytes_published += out.size_bytes();
+  if (averaged_here_.data() != averaged_.data())
+    queue.copy(averaged_here_.data(), averaged_.data(), count * sizeof(T));
+  averaged_mark_ = queue.mark();
+}
+
+template <class T>
+void TypedBucket<T>::add_gradients(std::span<const SegmentInput> inputs,
+                                   std::vector<kernels::Vector>& gradients) const {
+  if (reduction_) queue().after(averaged_mark_);
+  for (std::size_t k = 0; k < parts_.size(); ++k) {
+    const SegmentInput& input = inputs[indices_[k]];
+    const kernels::Vector gradient =
+        reduction_ ? kernels::Vector{averaged_gradient(k), dtype_of<T>(), parts_[k].count}
+                   : kernels::Vector{input.gradient, input.gradient_type, parts_[k].count};
+    if (gradient.data) gradients.push_back(gradient);
+  }
 }
 
 // ---- collective operations
@@ -351,14 +419,22 @@ double TypedBucket<T>::squared_gradient_norm(std::span<const SegmentInput> input
 template <class T>
 void TypedBucket<T>::average(Collectives& collectives, std::span<void* const> to, Deadline deadline) {
   gossip::Collective<T>& all = of<T>(collectives);
+  kernels::Buffer scratch;
+  if (!device().host())
+    scratch = device().allocate(std::min(all.capacity(), options_.plan.count) * sizeof(T));
   for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
     std::vector<T> piece = model_piece(first, count);
     require_everybody(all.mean(piece, deadline), options_.name + ": average");
+    const T* mean = piece.data();
+    if (!scratch.empty()) {
+      queue().copy(scratch.data(), piece.data(), count * sizeof(T));
+      mean = scratch.as<T>();
+    }
     for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
       auto* const out = static_cast<std::byte*>(to[indices_[k]]) + from * size_of(options_.plan.type);
-      kernels_->convert(out, options_.plan.type, piece.data() + (parts_[k].first + from - first),
-                        dtype_of<T>(), n);
+      kernels_->convert(out, options_.plan.type, mean + (parts_[k].first + from - first), dtype_of<T>(), n);
     });
+    kernels::wait(queue().mark());  // the piece goes
   });
 }
 
@@ -376,18 +452,45 @@ double TypedBucket<T>::squared_consensus_distance(Collectives& collectives, Dead
 // ---- state
 
 template <class T>
-void TypedBucket<T>::state(std::vector<StateSpan>& spans) {
-  const auto add = [&](std::string name, std::span<std::byte> bytes) {
-    spans.push_back({options_.name + "/" + std::move(name), bytes});
+std::vector<typename TypedBucket<T>::StatePlace> TypedBucket<T>::state_places() {
+  std::vector<StatePlace> places;
+  const auto add_place = [&](const std::string& name, void* data, std::size_t bytes, bool on_device) {
+    places.push_back({options_.name + "/" + name, static_cast<std::byte*>(data), bytes, on_device});
   };
-  for (std::size_t k = 0; k < parts_.size(); ++k) {
-    add(cat("model", k), std::as_writable_bytes(std::span(home(parts_[k]), parts_[k].count)));
+  for (std::size_t k = 0; k < parts_.size(); ++k)
+    add_place(cat("model", k), home(parts_[k]), parts_[k].count * sizeof(T), true);
+  for (std::size_t k = 0; k < states_.size(); ++k)
+    add_place(cat("state", k), states_[k].data(), states_[k].bytes(), true);
+  add_place("steps", steps_.data(), steps_.size() * sizeof(steps_[0]), false);
+  add_place("weight", &weight_, sizeof(weight_), false);
+  return places;
+}
+
+template <class T>
+void TypedBucket<T>::state(std::vector<StateSpan>& spans) {
+  const std::vector<StatePlace> places = state_places();
+  if (!device().host()) saved_.resize(places.size());
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    const auto& [name, data, bytes, on_device] = places[k];
+    std::byte* here = data;
+    if (on_device && !device().host()) {
+      saved_[k].resize(bytes);
+      here = saved_[k].data();
+      queue().copy(here, data, bytes);
+    }
+    spans.push_back({name, {here, bytes}});
   }
-  for (std::size_t k = 0; k < states_.size(); ++k) {
-    add(cat("state", k), std::as_writable_bytes(std::span(states_[k])));
-  }
-  add("steps", std::as_writable_bytes(std::span(steps_)));
-  add("weight", std::as_writable_bytes(std::span(&weight_, 1)));
+  kernels::wait(queue().mark());
+}
+
+// What state() gave out may have been filled since.
+template <class T>
+void TypedBucket<T>::take_state() {
+  const std::vector<StatePlace> places = state_places();
+  for (std::size_t k = 0; k < saved_.size(); ++k)
+    queue().copy(places[k].data, saved_[k].data(), saved_[k].size());
+  kernels::wait(queue().mark());
+  saved_.clear();
 }
 
 template <class T>
@@ -397,8 +500,9 @@ void TypedBucket<T>::add_memory(MemoryUse& use) const {
     use.staging += channel->staging_bytes();
   }
   for (const auto& state : states_)
-    use.state += state.size() * sizeof(T);
-  use.staging += (master_.size() + averaged_.size()) * sizeof(T);
+    use.state += state.bytes();
+  use.staging += master_.bytes() + averaged_.bytes() + own_gradients_.bytes();
+  if (averaged_here_.data() != averaged_.data()) use.staging += averaged_here_.bytes();
   if (reduction_) use.windows += reduction_->window_bytes();
 }
 

@@ -24,6 +24,7 @@ struct TypedBucketOptions {
   Clock::Duration patience{};
   const graph::Schedule* schedule = nullptr;
   CommThreads* threads = nullptr;  // for rounds over machines; null when the schedule has none
+  DeviceWork* work = nullptr;      // where the segments lie
 };
 
 // A bucket whose arithmetic is in T: fp64 parameters in double, all others in float (16-bit parameters have a
@@ -49,8 +50,10 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   void adopt(std::int64_t step, std::span<const Segment> segments) override;
   void share_start(Collectives& collectives, Deadline deadline) override;
   void publish_first(const StepContext& first) override;
-  void reduce_gradients(std::span<const SegmentInput> inputs, Deadline deadline) override;
-  double squared_gradient_norm(std::span<const SegmentInput> inputs) override;
+  void reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
+                        Deadline deadline) override;
+  void add_gradients(std::span<const SegmentInput> inputs,
+                     std::vector<kernels::Vector>& gradients) const override;
   void average(Collectives& collectives, std::span<void* const> to, Deadline deadline) override;
   double squared_consensus_distance(Collectives& collectives, Deadline deadline) override;
   void state(std::vector<StateSpan>& spans) override;
@@ -66,8 +69,6 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
 
   // optim::BucketStep
   const std::vector<optim::SegmentView>& segments() const override { return views_; }
-  kernels::Kernels<T>& kernels() override { return *kernels_; }
-  const optim::LocalStep<T>& local() const override { return local_; }
   const T* model(const optim::SegmentView& s) const override { return home(part_of(s)); }
   kernels::Destination<T> next_model(const optim::SegmentView& s) override;
   T* state(int index, const optim::SegmentView& s) override;
@@ -79,6 +80,8 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   kernels::Mix mix_of(const gossip::Gathered& gathered, int channel, const optim::SegmentView& s) override;
   void step(const optim::SegmentView& s, const kernels::Mix& mix, const kernels::Gradient& gradient,
             const kernels::Destination<T>& to) override;
+  void mix(const optim::SegmentView& s, const kernels::Mix& mix, const kernels::Destination<T>& to) override;
+  void run_passes() override;
 
   bool alternating() const { return options_.layout == Layout::alternating; }
   // True when the segments are 16-bit and the model here is their float master.
@@ -87,16 +90,36 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   const Part& part_of(const optim::SegmentView& s) const {
     return parts_[static_cast<std::size_t>(&s - views_.data())];
   }
+  kernels::Device& device() const { return options_.work->device; }
+  kernels::Queue& queue() const { return device().compute(); }
   T* home(const Part& part) const;
   void copy_out();
+  void add(kernels::Pass<T> pass);
+  // Hands over what the passes so far have read and written.
+  void finish();
 
   // The bucket in ranges of at most `most` elements: visit(first, count).
   void for_chunks(std::size_t most, const std::function<void(std::size_t, std::size_t)>& visit) const;
   // The parts that a range overlaps: visit(part, first element in the part, count).
   void for_pieces(std::size_t first, std::size_t count,
                   const std::function<void(std::size_t, std::size_t, std::size_t)>& visit) const;
-  // A copy of a range of the model; padding is zero.
+  // A copy of a range of the model in host memory; padding is zero. Waits for the device, as the next one
+  // does.
   std::vector<T> model_piece(std::size_t first, std::size_t count) const;
+  void set_model_piece(std::size_t first, const std::vector<T>& piece);
+
+  // The blocks of state where they lie.
+  struct StatePlace {
+    std::string name;
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    bool on_device = true;
+  };
+  std::vector<StatePlace> state_places();
+  void take_state();
+  void open_reduction();
+  // Of segment k, where the step finds it; null when nobody has one.
+  const T* averaged_gradient(std::size_t k) const;
 
   const World& world_;
   const TypedBucketOptions options_;
@@ -108,19 +131,27 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   std::vector<std::size_t> indices_;
   std::vector<Part> parts_;  // parallel to indices_ and views_
   std::vector<optim::SegmentView> views_;
-  std::vector<std::int64_t> steps_;     // of each parameter's own, parallel to parts_
-  std::vector<T> master_;               // staged 16-bit parameters
-  std::vector<std::vector<T>> states_;  // the optimizer's, then the algorithm's
+  std::vector<std::int64_t> steps_;            // of each parameter's own, parallel to parts_
+  kernels::Buffer master_;                     // staged 16-bit parameters
+  std::vector<kernels::Buffer> states_;        // the optimizer's, then the algorithm's
+  std::vector<std::vector<std::byte>> saved_;  // asynchronous devices: what state() gave out
   double weight_ = 1;
   std::uint64_t model_version_ = 0;  // alternating: the version of channel 0 that is the model
   std::vector<kernels::Source> scratch_;
-  const StepContext* context_ = nullptr;  // during a step
-  StepReport tally_;                      // of the step in progress
+  std::vector<kernels::Pass<T>> passes_;                    // not yet run
+  std::vector<std::vector<kernels::Source>> pass_sources_;  // theirs
+  const StepContext* context_ = nullptr;                    // during a step
+  StepReport tally_;                                        // of the step in progress
 
   // All-reduce. Touched by the communication thread while a reduction is under way.
+  std::unique_ptr<kernels::Queue> reduction_queue_;
   std::unique_ptr<kernels::Kernels<T>> reduction_kernels_;
+  std::unique_ptr<kernels::Kernels<T>> host_kernels_;  // of the collective
   std::unique_ptr<gossip::Collective<T>> reduction_;
-  std::vector<T> averaged_;  // gradients, then one flag per segment: somebody has a gradient
+  kernels::Buffer own_gradients_;  // asynchronous devices: in one piece, on their way to the host
+  kernels::Buffer averaged_;  // on the host: gradients, then one flag per segment: somebody has a gradient
+  kernels::Buffer averaged_here_;  // the gradients on the device
+  kernels::Mark averaged_mark_;    // when they are there
   StepReport reduction_tally_;
 };
 

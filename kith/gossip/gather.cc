@@ -40,6 +40,14 @@ kernels::Mix Gathered::mix_from(std::size_t first, std::vector<kernels::Source>&
   return {scratch, scale_};
 }
 
+void Gathered::read_copies(std::span<const void* const> places) {
+  KITH_CHECK_EQ(places.size(), arrivals_.size(), "one copy per arrival");
+  for (std::size_t k = 0; k < places.size(); ++k) {
+    for (kernels::Source& source : sources_)
+      if (source.data == arrivals_[k].data().data()) source.data = places[k];
+  }
+}
+
 Gathered Gathered::of_mean(const void* mean, const Own& own, RoundReport report) {
   Gathered result;
   result.report_ = std::move(report);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kith/base/clock.h"
@@ -45,6 +46,8 @@ class Gathered {
                         const void* own_values = nullptr) const;
   const RoundReport& report() const { return report_; }
   const std::vector<comm::Arrival>& arrivals() const { return arrivals_; }
+  // The mix reads arrival k's vector at places[k] from now on: a copy of it.
+  void read_copies(std::span<const void* const> places);
 
   // A round that is done already: `mean`, of own.type, is the mean of what the group published.
   static Gathered of_mean(const void* mean, const Own& own, RoundReport report);

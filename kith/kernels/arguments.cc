@@ -3,6 +3,13 @@
 #include "kith/base/check.h"
 
 namespace kith::kernels {
+namespace {
+
+bool is_encoding(DType type) {
+  return type == DType::bf16 || type == DType::f16 || type == DType::i8;
+}
+
+}  // namespace
 
 template <class T>
 void check_mix(const Destination<T>& to, const Mix& mix, std::size_t count) {
@@ -10,9 +17,16 @@ void check_mix(const Destination<T>& to, const Mix& mix, std::size_t count) {
   if (count == 0) return;
   KITH_CHECK(to.values != nullptr || to.encoded != nullptr,
              "a mix writes its values, their encoding, or both");
-  KITH_CHECK(to.encoded == nullptr || size_of(to.encoded_type) == 2, "the encoded copy is bf16 or fp16");
-  for (const Source& source : mix.sources)
+  KITH_CHECK(to.encoded == nullptr || is_encoding(to.encoded_type), "the encoded copy is bf16, fp16 or int8");
+  KITH_CHECK(to.encoded == nullptr || to.encoded_type != DType::i8 || to.scales != nullptr,
+             "an int8 copy has scales");
+  for (const Source& source : mix.sources) {
     KITH_CHECK(source.data != nullptr, "every source has data");
+    KITH_CHECK(source.type != DType::i8 || (source.scales != nullptr && !source.rounded_to),
+               "an int8 source has scales, and is rounded already");
+    KITH_CHECK(!source.rounded_to || is_encoding(*source.rounded_to),
+               "a source is rounded to bf16, fp16 or int8");
+  }
 }
 
 template <class T>
@@ -21,6 +35,11 @@ void check_step(const Destination<T>& to, const Mix& mix, const Gradient& gradie
   if (count == 0) return;
   KITH_CHECK(to.values != nullptr, "a step writes its values");
   KITH_CHECK(gradient.data != nullptr, "a step has a gradient; use mix() for a parameter without one");
+  check_plain(gradient.type);
+}
+
+void check_plain(DType type) {
+  KITH_CHECK(type != DType::i8, "int8 is for sources and the encoded copy");
 }
 
 template <class T>

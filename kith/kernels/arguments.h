@@ -17,6 +17,9 @@ void check_step(const Destination<T>& to, const Mix& mix, const Gradient& gradie
 template <class T>
 void check_sgd(const T* momentum, const SgdOptions& options, std::size_t count);
 
+// Not i8, whose scales have no place in the call.
+void check_plain(DType type);
+
 void check_adam(const AdamOptions& options);
 void check_accum_adam(const AccumAdamOptions& options);
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <variant>
 
 #include "kith/base/dtype.h"
 
@@ -11,6 +14,7 @@ namespace kith::kernels {
 // Words: a *source* is one model that takes part in a mix; the *destination* is where the result goes;
 // *state* is what the optimizer keeps (always T). T is float or double, the type in which parameters and
 // state are held; sources, gradients and the encoded copy may be of another type, converted in registers.
+// All memory that a call names is of the device that the kernels run on.
 //
 // Every function is one pass over memory: it reads each source, the gradient and the state once, and writes
 // the destination and the state once. Pointers need the alignment of their elements only. A destination may
@@ -25,6 +29,10 @@ struct Source {
   const void* data = nullptr;
   DType type = DType::f32;
   double weight = 1;
+  const float* scales = nullptr;  // of an i8 source, one per block from `data` on
+  // When set (bf16, f16 or i8), the values take part as a reader of that encoding sees them: rounded to it
+  // and back, in registers. What a worker itself published need not be read again.
+  std::optional<DType> rounded_to{};
 };
 
 // The mixed value: scale * (w_0 x_0 + w_1 x_1 + ...), accumulated in T in the order given, first by a
@@ -36,20 +44,24 @@ struct Mix {
 };
 
 // Where the next parameters go. `encoded`, when set, receives them rounded to nearest even in `encoded_type`
-// (bf16 or f16): a wire, or a 16-bit parameter. `values` may be null when only the encoded form is wanted
+// (bf16, f16 or i8): a wire, or a 16-bit parameter. `values` may be null when only the encoded form is wanted
 // (mix only).
 template <class T>
 struct Destination {
   T* values = nullptr;
   void* encoded = nullptr;
   DType encoded_type = DType::bf16;
+  float* scales = nullptr;  // of an i8 encoding, one per block from `encoded` on
 };
 
-// The gradient as it lies in memory; multiplied by `scale` (clipping, loss scaling, accumulation) before use.
+// The gradient as it lies in memory; multiplied by `scale` (loss scaling, accumulation) and, where it is set,
+// by *factor before use. The factor is read when the pass runs, so that clipping needs no word from the
+// device (clip_factor).
 struct Gradient {
   const void* data = nullptr;
   DType type = DType::f32;
   double scale = 1;
+  const double* factor = nullptr;
 };
 
 enum class Decay : std::uint8_t {
@@ -85,15 +97,35 @@ struct AccumAdamOptions {
   bool commits() const { return adam.step % window == 0; }
 };
 
+struct MixOnly {};
+
+// One call of the functions below, as a value: which one is the alternative that `step` holds.
+template <class T>
+struct Pass {
+  Destination<T> to;
+  Mix mix;
+  Gradient gradient{};        // none for MixOnly
+  std::array<T*, 3> state{};  // Sgd: momentum; Adam: m, v; accumulated: m, v, accumulator
+  std::variant<MixOnly, SgdOptions, AdamOptions, AccumAdamOptions> step{};
+  std::size_t count = 0;
+};
+
+// A vector whose norm is asked for; not i8.
+struct Vector {
+  const void* data = nullptr;
+  DType type = DType::f32;
+  std::size_t count = 0;
+};
+
 // Sums of squares, accumulated in double over fixed blocks of elements and added in block order.
 struct Norms {
   double squared_norm = 0;      // sum a_k^2
   double squared_distance = 0;  // sum (a_k - b_k)^2
 };
 
-// The operations, the same for every device. Implementations: reference/ (plain loops in double, for tests)
-// and cpu/ (SIMD with run-time dispatch). Stateless apart from a thread pool or stream; not for concurrent
-// calls.
+// The operations, the same for every device. Implementations: reference/ (plain loops in double, for tests),
+// cpu/ (SIMD with run-time dispatch) and cuda/ (one launch per batch; calls return before the work is done).
+// Stateless apart from a thread pool or stream; not for concurrent calls.
 template <class T>
 class Kernels {
  public:
@@ -113,10 +145,20 @@ class Kernels {
   virtual void mix_accum_adam(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* m, T* v,
                               T* accumulator, const AccumAdamOptions& options, std::size_t count) = 0;
 
-  // Squared norm of a, and squared distance to b unless b is null.
+  // All passes, in any order or at once. REQUIRES: none writes what another reads or writes.
+  virtual void run(std::span<const Pass<T>> passes);
+
+  // Squared norm of a, and squared distance to b unless b is null. The only call that waits for its result.
   virtual Norms norms(const T* a, const T* b, std::size_t count) = 0;
 
-  // Element conversion between any two types, rounding to nearest even.
+  // *sum = the sum of the squares of all elements of all vectors, in double and in a fixed order.
+  virtual void sum_squares(std::span<const Vector> vectors, double* sum) = 0;
+  // *factor = min(1, most / (sqrt(*sum) + 1e-6)): the Gradient::factor that clips to the norm `most`, as
+  // torch's clip_grad_norm_ has it; NaN where the sum is.
+  virtual void clip_factor(const double* sum, double most, double* factor) = 0;
+
+  // Element conversion between any two types but i8 (which mix() encodes and decodes), rounding to nearest
+  // even.
   virtual void convert(void* to, DType to_type, const void* from, DType from_type, std::size_t count) = 0;
 };
 

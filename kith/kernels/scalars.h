@@ -7,6 +7,18 @@
 
 namespace kith::kernels {
 
+// The gradient with its factor taken into its scale. REQUIRES: the factor lies in host memory.
+inline Gradient with_factor(Gradient gradient) {
+  if (gradient.factor != nullptr) gradient.scale *= *gradient.factor;
+  gradient.factor = nullptr;
+  return gradient;
+}
+
+inline double clipping_factor(double sum_of_squares, double most) {
+  const double factor = most / (std::sqrt(sum_of_squares) + 1e-6);
+  return factor > 1 ? 1 : factor;
+}
+
 // What the loops need of the options, prepared in double and rounded once to the type of the arithmetic. Each
 // comment is the order of operations that every implementation follows; `fma` is fused wherever the
 // instruction set has it.
@@ -17,6 +29,8 @@ struct MixScalars {
 
   explicit MixScalars(const Mix& mix) : scale(static_cast<C>(mix.scale)) {}
 };
+
+// Below, scale is the gradient's, times its factor.
 
 // g = scale * gradient;  g = fma(decay, mixed, g) unless decay is 0
 // b = first ? g : fma(momentum, b, kept * g);  d = momentum ? (nesterov ? fma(momentum, b, g) : b) : g

@@ -29,8 +29,6 @@ class BucketStep {
   virtual ~BucketStep() = default;
 
   virtual const std::vector<SegmentView>& segments() const = 0;
-  virtual kernels::Kernels<T>& kernels() = 0;
-  virtual const LocalStep<T>& local() const = 0;
 
   // The model the gradient was taken at.
   virtual const T* model(const SegmentView& s) const = 0;
@@ -59,6 +57,11 @@ class BucketStep {
   }
   virtual void step(const SegmentView& s, const kernels::Mix& mix, const kernels::Gradient& gradient,
                     const kernels::Destination<T>& to) = 0;
+  // to = mix
+  virtual void mix(const SegmentView& s, const kernels::Mix& mix, const kernels::Destination<T>& to) = 0;
+  // Steps and mixes may run in any order, or at once, up to here: none of them writes what another one reads.
+  // They have run before those that follow, and before a channel is published. A phase ends with it.
+  virtual void run_passes() = 0;
 };
 
 struct ChannelSpec {
@@ -80,6 +83,9 @@ class Algorithm {
   virtual int states() const { return 0; }
   virtual int phases() const { return 1; }
   virtual bool needs_directed_schedule() const { return false; }
+  // True when gradients take part in a mix like models do, so that whatever scales them must be known
+  // beforehand (Gradient::factor is not set).
+  virtual bool mixes_gradients() const { return false; }
   virtual void run(int phase, BucketStep<T>& bucket) const = 0;
 };
 

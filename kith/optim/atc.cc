@@ -22,9 +22,8 @@ class Atc final : public Algorithm<T> {
       return;
     }
     const gossip::Gathered& neighbours = b.gather(0);
-    for (const SegmentView& s : b.segments()) {
-      b.kernels().mix(b.next_model(s), b.mix_of(neighbours, 0, s), s.count);
-    }
+    for (const SegmentView& s : b.segments())
+      b.mix(s, b.mix_of(neighbours, 0, s), b.next_model(s));
   }
 };
 

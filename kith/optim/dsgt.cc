@@ -16,14 +16,14 @@ class Dsgt final : public Algorithm<T> {
   std::vector<ChannelSpec> channels() const override { return {{"adapted", false}, {"tracker", false}}; }
   int states() const override { return 2; }
   int phases() const override { return 3; }
+  bool mixes_gradients() const override { return true; }
 
   void run(int phase, BucketStep<T>& b) const override {
     if (phase == 0) return track(b);
     if (phase == 1) return adapt(b);
     const gossip::Gathered& neighbours = b.gather(kModel);
-    for (const SegmentView& s : b.segments()) {
-      b.kernels().mix(b.next_model(s), b.mix_of(neighbours, kModel, s), s.count);
-    }
+    for (const SegmentView& s : b.segments())
+      b.mix(s, b.mix_of(neighbours, kModel, s), b.next_model(s));
   }
 
  private:
@@ -31,24 +31,29 @@ class Dsgt final : public Algorithm<T> {
 
   void track(BucketStep<T>& b) const {
     for (const SegmentView& s : b.segments()) {
+      const kernels::Gradient& g = s.input.gradient;
+      std::vector<kernels::Source> sum{own(b.state(kTracked, s), 1), own(b.state(kLastGradient, s), -1)};
+      if (g.data) sum.push_back({g.data, g.type, g.scale});
+      b.mix(s, {sum, 1}, b.outgoing(kTracker, s));
+    }
+    b.run_passes();
+    for (const SegmentView& s : b.segments()) {
       T* const last = b.state(kLastGradient, s);
       const kernels::Gradient& g = s.input.gradient;
-      std::vector<kernels::Source> sum{own(b.state(kTracked, s), 1), own(last, -1)};
-      if (g.data) sum.push_back({g.data, g.type, g.scale});
-      b.kernels().mix(b.outgoing(kTracker, s), {sum, 1}, s.count);
       const kernels::Source now = g.data ? kernels::Source{g.data, g.type, g.scale} : own(last, 0);
-      b.kernels().mix({last, nullptr, {}}, {{&now, 1}, 1}, s.count);
+      b.mix(s, {{&now, 1}, 1}, {last, nullptr, {}});
     }
     b.publish(kTracker);
   }
 
   void adapt(BucketStep<T>& b) const {
     const gossip::Gathered& neighbours = b.gather(kTracker);
+    for (const SegmentView& s : b.segments())
+      b.mix(s, b.mix_of(neighbours, kTracker, s), {b.state(kTracked, s), nullptr, {}});
+    b.run_passes();
     for (const SegmentView& s : b.segments()) {
-      T* const h = b.state(kTracked, s);
-      b.kernels().mix({h, nullptr, {}}, b.mix_of(neighbours, kTracker, s), s.count);
       const kernels::Source x = own(b.model(s), 1);
-      b.step(s, {{&x, 1}, 1}, {h, dtype_of<T>(), 1}, b.outgoing(kModel, s));
+      b.step(s, {{&x, 1}, 1}, {b.state(kTracked, s), dtype_of<T>(), 1}, b.outgoing(kModel, s));
     }
     b.publish(kModel);
   }

@@ -16,8 +16,8 @@ class Sgd final : public LocalStep<T> {
 
   int states() const override { return options_.momentum != 0 ? 1 : 0; }
 
-  void apply(kernels::Kernels<T>& kernels, const kernels::Destination<T>& to, const kernels::Mix& mix,
-             const StepInput& input, std::span<T* const> state, std::size_t count) const override {
+  kernels::Pass<T> pass(const kernels::Destination<T>& to, const kernels::Mix& mix, const StepInput& input,
+                        const std::array<T*, 3>& state, std::size_t count) const override {
     kernels::SgdOptions sgd;
     sgd.lr = input.lr;
     sgd.momentum = options_.momentum;
@@ -25,7 +25,7 @@ class Sgd final : public LocalStep<T> {
     sgd.nesterov = options_.nesterov;
     sgd.decay = input.decay;
     sgd.first = input.step == 1;
-    kernels.mix_sgd(to, mix, input.gradient, state.empty() ? nullptr : state[0], sgd, count);
+    return {to, mix, input.gradient, state, sgd, count};
   }
 
  private:
@@ -52,10 +52,9 @@ class Adam final : public LocalStep<T> {
 
   int states() const override { return 2; }
 
-  void apply(kernels::Kernels<T>& kernels, const kernels::Destination<T>& to, const kernels::Mix& mix,
-             const StepInput& input, std::span<T* const> state, std::size_t count) const override {
-    kernels.mix_adam(to, mix, input.gradient, state[0], state[1], adam_options(options_, input, decay_),
-                     count);
+  kernels::Pass<T> pass(const kernels::Destination<T>& to, const kernels::Mix& mix, const StepInput& input,
+                        const std::array<T*, 3>& state, std::size_t count) const override {
+    return {to, mix, input.gradient, state, adam_options(options_, input, decay_), count};
   }
 
  private:
@@ -70,10 +69,10 @@ class AccumAdam final : public LocalStep<T> {
 
   int states() const override { return 3; }
 
-  void apply(kernels::Kernels<T>& kernels, const kernels::Destination<T>& to, const kernels::Mix& mix,
-             const StepInput& input, std::span<T* const> state, std::size_t count) const override {
+  kernels::Pass<T> pass(const kernels::Destination<T>& to, const kernels::Mix& mix, const StepInput& input,
+                        const std::array<T*, 3>& state, std::size_t count) const override {
     const kernels::AccumAdamOptions accum{adam_options(options_, input, decay_), options_.window};
-    kernels.mix_accum_adam(to, mix, input.gradient, state[0], state[1], state[2], accum, count);
+    return {to, mix, input.gradient, state, accum, count};
   }
 
  private:

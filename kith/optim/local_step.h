@@ -1,8 +1,9 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "kith/kernels/kernels.h"
 #include "kith/optim/options.h"
@@ -17,19 +18,20 @@ struct StepInput {
   std::int64_t step = 1;  // of this parameter, from 1
 };
 
-// to = mix - lr * direction(gradient), by the optimizer's rule, in one pass.
+// The optimizer's rule: to = mix - lr * direction(gradient), in one pass.
 template <class T>
 class LocalStep {
  public:
   virtual ~LocalStep() = default;
 
-  // How many vectors of state the rule keeps per parameter.
+  // How many vectors of state the rule keeps per parameter; at most three.
   virtual int states() const = 0;
 
-  // `state` holds `states()` pointers, each to `count` elements, zero before the first step.
-  // REQUIRES: input.gradient.data is not null.
-  virtual void apply(kernels::Kernels<T>& kernels, const kernels::Destination<T>& to, const kernels::Mix& mix,
-                     const StepInput& input, std::span<T* const> state, std::size_t count) const = 0;
+  // The pass that steps a parameter of `count` elements. `state` holds `states()` pointers, each to `count`
+  // elements, zero before the first step. REQUIRES: input.gradient.data is not null.
+  virtual kernels::Pass<T> pass(const kernels::Destination<T>& to, const kernels::Mix& mix,
+                                const StepInput& input, const std::array<T*, 3>& state,
+                                std::size_t count) const = 0;
 };
 
 template <class T>

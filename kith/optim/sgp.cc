@@ -27,8 +27,8 @@ class Sgp final : public Algorithm<T> {
     const gossip::Gathered& neighbours = b.gather(0);
     const double y = neighbours.report().weight;
     for (const SegmentView& s : b.segments()) {
-      kernels::Mix w = b.mix_of(neighbours, 0, s);
-      b.kernels().mix(b.next_model(s), {w.sources, w.scale / y}, s.count);
+      const kernels::Mix w = b.mix_of(neighbours, 0, s);
+      b.mix(s, {w.sources, w.scale / y}, b.next_model(s));
     }
     b.set_weight(y);
   }

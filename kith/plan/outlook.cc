@@ -73,7 +73,7 @@ std::vector<std::string> what_would_change(const Profile& profile, const Effort&
   };
   // Mixing gains by slow links, many workers and spread; look where the other answer may lie.
   if (profile.nodes.nodes() > 1) add("bandwidth", bandwidths(profile, now));
-  if (profile.job.slowness.empty()) add("workers", worker_counts(profile, !now));
+  if (profile.job.slowness.empty() && profile.between_known) add("workers", worker_counts(profile, !now));
   add("spread", spreads(profile, !now));
   return sentences;
 }

@@ -68,6 +68,28 @@ sim::Link link_of(const JsonField& field) {
   return {seconds_of(field.at("latency")), rate_of(field.at("bandwidth"))};
 }
 
+// Worlds of one node have no links between nodes, worlds of single workers none inside.
+void read_links(const JsonField& links, Profile& profile) {
+  links.allow_only({"inside", "between", "nic"});
+  const bool single_workers = profile.nodes.workers() == profile.nodes.nodes();
+  profile.between_known = profile.nodes.nodes() > 1 || links.has("between") || links.has("nic");
+  profile.inside_known = !single_workers || links.has("inside");
+  sim::Network& network = profile.network;
+  if (profile.between_known) {
+    network.between = link_of(links.at("between"));
+    network.nic_bytes_per_s = rate_of(links.at("nic"));
+  }
+  if (profile.inside_known) {
+    network.inside = link_of(links.at("inside"));
+  } else {
+    network.inside = profile.between_known ? network.between : sim::Link{1e-6, 1e9};
+  }
+  if (!profile.between_known) {
+    network.between = network.inside;
+    network.nic_bytes_per_s = network.inside.bytes_per_s;
+  }
+}
+
 graph::Shape nodes_of(const JsonField& field) {
   if (field.value().is_string()) return graph::Shape::parse(field.text(), field.place());
   std::vector<int> nodes;
@@ -140,9 +162,7 @@ Profile parse_profile(std::string_view json, const std::string& file) {
   profile.nodes = nodes_of(root.at("nodes"));
   profile.job.forward = distribution_of(root.at("forward"));
   read_buckets(root.at("buckets"), profile.job);
-  const JsonField links = root.at("links");
-  links.allow_only({"inside", "between", "nic"});
-  profile.network = {link_of(links.at("inside")), link_of(links.at("between")), rate_of(links.at("nic"))};
+  read_links(root.at("links"), profile);
   read_optional(root, profile);
   return profile;
 }
@@ -157,6 +177,14 @@ Profile read_profile(const std::string& path) {
 Profile with_nodes(const Profile& profile, const graph::Shape& nodes) {
   Profile changed = profile;
   changed.nodes = nodes;
+  if (nodes.nodes() > 1 && !profile.between_known) {
+    throw InputError(cat("nodes ", nodes.text(), ", measured on one machine"), profile.name,
+                     "give --link RATE, or measure over several machines");
+  }
+  if (nodes.workers() > nodes.nodes() && !profile.inside_known) {
+    throw InputError(cat("nodes ", nodes.text(), ", measured with one worker per machine"), profile.name,
+                     "add links.inside to the profile, or measure with several workers per machine");
+  }
   if (!profile.job.slowness.empty() && nodes.workers() != profile.nodes.workers()) {
     throw InputError(cat("nodes ", nodes.text(), " have ", nodes.workers(),
                          " workers, the profile's slowness ", profile.job.slowness.size()),
@@ -174,6 +202,7 @@ Profile with_nodes(const Profile& profile, const graph::Shape& nodes) {
 Profile with_link(const Profile& profile, double nic_bytes_per_s) {
   Profile changed = profile;
   changed.network.between.bytes_per_s *= nic_bytes_per_s / profile.network.nic_bytes_per_s;
+  changed.between_known = true;
   changed.network.nic_bytes_per_s = nic_bytes_per_s;
   return changed;
 }

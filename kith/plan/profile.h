@@ -23,6 +23,10 @@ struct Profile {
   graph::Shape nodes = graph::Shape::single_node(1);  // where it was measured
   sim::Job job;
   sim::Network network;
+  // Links that were not measured, since the profile's world has none of them: a single machine's between
+  // machines, single workers' inside one. The network holds stand-ins.
+  bool between_known = true;
+  bool inside_known = true;
   double memory_bytes_per_s = 0;        // 0: not known
   std::optional<StrongScaling> strong;  // none: the local batch is fixed
 };
@@ -32,7 +36,7 @@ Profile parse_profile(std::string_view json, const std::string& file);
 Profile read_profile(const std::string& path);
 
 // The profile's job on another shape: strong scaling applied. InputError when per-worker slowness does not
-// fit.
+// fit, or when the shape has links that the profile does not know.
 Profile with_nodes(const Profile& profile, const graph::Shape& nodes);
 // The profile with another network between its nodes: the NIC at this rate, one flow in the proportion it had
 // to it.

@@ -3,17 +3,21 @@
 // What LibTorch 1.13 and 2.x do not promise in one stable place: internals that the wrapper cannot do
 // without.
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <utility>
 
-#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
+#include <torch/version.h>
 
 namespace kith::train::compat {
 
@@ -50,17 +54,88 @@ class GradientHook {
   std::uintptr_t key_ = 0;
 };
 
-// State of the process-wide CPU generator, as bytes.
-inline torch::Tensor random_state() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+// State of the process-wide generator of a device, as bytes in host memory.
+inline torch::Tensor random_state(torch::Device device) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
   return generator.get_state().contiguous();
 }
 
-inline void set_random_state(const torch::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
+inline void set_random_state(torch::Device device, const torch::Tensor& state) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
   generator.set_state(state);
 }
+
+// softmax(q k' / sqrt(width) + mask) v, where a position sees itself and those before; the last two
+// dimensions are (position, width).
+inline torch::Tensor causal_attention(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                                      double dropout) {
+#if TORCH_VERSION_MAJOR >= 2
+  return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, dropout, /*is_causal=*/true);
+#else
+  const auto length = q.size(-2);
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+  const torch::Tensor future =
+      torch::ones({length, length}, q.options().dtype(torch::kBool)).triu(/*diagonal=*/1);
+  const torch::Tensor weights =
+      torch::matmul(q, k.transpose(-2, -1)).mul(scale).masked_fill(future, -INFINITY).softmax(/*dim=*/-1);
+  return torch::matmul(torch::dropout(weights, dropout, /*train=*/dropout > 0), v);
+#endif
+}
+
+// While it lives, torch's operations of this thread on the device compute in the given type where that is
+// safe, and in float where it is not (torch's own lists): for forward passes and losses. Parameters keep
+// their type; what was cast of them is kept until the guard ends.
+class Autocast {
+ public:
+  // REQUIRES: bf16, or on a GPU fp16.
+  Autocast(torch::DeviceType device, torch::ScalarType type)
+      : device_(device), was_on_(is_on(device)), was_type_(type_of(device)) {
+    set(true, type);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    set(was_on_, was_type_);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+  static bool is_on(torch::DeviceType device) {
+    return at::autocast::is_autocast_enabled(device);
+  }
+  static torch::ScalarType type_of(torch::DeviceType device) {
+    return at::autocast::get_autocast_dtype(device);
+  }
+  void set(bool on, torch::ScalarType type) const {
+    at::autocast::set_autocast_enabled(device_, on);
+    at::autocast::set_autocast_dtype(device_, type);
+  }
+#else
+  static bool is_on(torch::DeviceType device) {
+    return device == torch::kCPU ? at::autocast::is_cpu_enabled() : at::autocast::is_enabled();
+  }
+  static torch::ScalarType type_of(torch::DeviceType device) {
+    return device == torch::kCPU ? at::autocast::get_autocast_cpu_dtype()
+                                 : at::autocast::get_autocast_gpu_dtype();
+  }
+  void set(bool on, torch::ScalarType type) const {
+    if (device_ == torch::kCPU) {
+      at::autocast::set_cpu_enabled(on);
+      at::autocast::set_autocast_cpu_dtype(type);
+    } else {
+      at::autocast::set_enabled(on);
+      at::autocast::set_autocast_gpu_dtype(type);
+    }
+  }
+#endif
+
+  const torch::DeviceType device_;
+  const bool was_on_;
+  const torch::ScalarType was_type_;
+};
 
 }  // namespace kith::train::compat

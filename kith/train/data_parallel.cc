@@ -56,8 +56,14 @@ const std::optional<Resumed>& Wrapper::resumed() const {
 const engine::Engine& Wrapper::engine() const {
   return *impl_->engine_;
 }
+torch::Device Wrapper::device() const {
+  return impl_->device_->torch_device();
+}
+Reading Wrapper::read(const torch::Tensor& number) {
+  return impl_->device_->read(number);
+}
 double Wrapper::consensus_distance() {
-  return impl_->engine_->consensus_distance();
+  return impl_->consensus_distance();
 }
 std::vector<double> Wrapper::gather(double value) {
   return impl_->engine_->gather(value);

@@ -14,6 +14,7 @@
 #include <torch/types.h>
 
 #include "kith/engine/engine.h"
+#include "kith/train/model_device.h"
 
 namespace kith::train {
 
@@ -42,11 +43,8 @@ struct ParameterGroup {
 //   averaged  under average() and in exports they are the workers' mean
 enum class BufferPolicy : std::uint8_t { local, averaged };
 
-// What a step does with gradients that hold inf or NaN.
-//   use   what plain arithmetic does
-//   skip  the worker mixes with its neighbours but does not move; moments and step counts stay. Costs one
-//   pass over the gradients
-enum class NonFinite : std::uint8_t { use, skip };
+// What a step does with gradients that hold inf or NaN: use them, or skip the move (kith/engine/engine.h).
+using engine::NonFinite;
 
 // What a step does when a neighbour is gone.
 //   fail      throws Error naming it, after the step is complete: the model is whole and may be exported or
@@ -71,11 +69,8 @@ struct StepOptions {
   double gradient_scale = 1;  // multiplies every gradient before clipping: 1/loss scale, 1/micro-batches
 };
 
-struct StepReport : engine::StepReport {
-  std::optional<double>
-      gradient_norm;     // global, scaled, before clipping; where clipping or NonFinite::skip asked for it
-  bool skipped = false;  // gradients were inf or NaN: mixed, but not moved
-};
+// Its gradient_norm is there where clipping or NonFinite::skip asked for it.
+using engine::StepReport;
 
 // What a checkpoint held besides the model.
 struct Resumed {
@@ -104,8 +99,9 @@ struct Resumed {
 class DecentralizedDataParallel {
  public:
   // Collective: opens the windows with all workers, then makes everybody's model rank 0's (or the
-  // checkpoint's). InputError names the parameter that is not dense, not on the CPU, or overlaps another; and
-  // a bad option.
+  // checkpoint's). The parameters lie on one device, the CPU or a GPU; on a GPU the stream that is torch's
+  // current one now is also the engine's. InputError names the parameter that is not dense, not on that
+  // device, or overlaps another; and a bad option.
   DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
                             Options options);
   ~DecentralizedDataParallel();
@@ -123,7 +119,8 @@ class DecentralizedDataParallel {
   void zero_grad(bool set_to_none = true);
 
   // One step with the gradients that lie in the parameters. Bounded. Error names a lost worker (see OnLost);
-  // a late one is in the report.
+  // a late one is in the report. On a GPU it does not wait for this step's backward pass, unless
+  // NonFinite::skip or the algorithm (all but awc and none) must.
   StepReport step(const StepOptions& options = {});
   std::int64_t steps() const;  // done so far
 
@@ -183,6 +180,11 @@ class DecentralizedDataParallel {
   double consensus_distance();
   std::vector<double> gather(double value);  // everybody's, in rank order
   void barrier();                            // Error names a worker that did not come
+
+  torch::Device device() const;
+  // The value of a tensor of one element, for later: asking the tensor itself would wait for all that the
+  // device has to do.
+  Reading read(const torch::Tensor& number);
 
   // What the checkpoint held, when options.resume_from named one.
   const std::optional<Resumed>& resumed() const;

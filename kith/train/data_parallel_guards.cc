@@ -19,6 +19,11 @@ void DecentralizedDataParallel::Impl::barrier(const char* what) {
   }
 }
 
+double DecentralizedDataParallel::Impl::consensus_distance() {
+  device_->enter();
+  return engine_->consensus_distance();
+}
+
 void DecentralizedDataParallel::Impl::begin_average() {
   require_free("average()");
   table_->require_untouched();
@@ -28,7 +33,9 @@ void DecentralizedDataParallel::Impl::begin_average() {
     means.push_back(table_->own_memory(i));
     to.push_back(means.back().data_ptr());
   }
+  device_->enter();
   engine_->average(to);
+  device_->leave();
   if (buffer_mean_) buffer_mean_->average();
   for (std::size_t i = 0; i < table_->size(); ++i)
     table_->point(i, means[i]);
@@ -62,6 +69,11 @@ void DecentralizedDataParallel::Impl::end_edit() {
   engine_.reset();
   ++edits_;
   table_ = std::make_unique<ParameterTable>(*module_);
+  if (table_->device() != device_->torch_device()) {
+    throw InputError(
+        cat("the module is on ", table_->device().str(), ", was on ", device_->torch_device().str()),
+        "edit()", "an edit changes values, not where they lie");
+  }
   build_engine();
   engine_->restore(steps);
   for (const engine::StateSpan& span : engine_state()) {

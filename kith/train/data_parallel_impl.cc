@@ -1,8 +1,6 @@
 #include "kith/train/data_parallel_impl.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "kith/base/error.h"
@@ -23,6 +21,7 @@ DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
                                       Options options)
     : module_(std::move(module)), world_(world), options_(with_shape_of(std::move(options), world)) {
   table_ = std::make_unique<ParameterTable>(*module_);
+  device_ = make_model_device(table_->device());
   make_groups();
   build_engine();
   const bool fresh = options_.resume_from.empty();
@@ -65,7 +64,8 @@ void DecentralizedDataParallel::Impl::make_groups() {
 void DecentralizedDataParallel::Impl::build_engine() {
   engine::EngineOptions engine_options = options_.engine;
   if (edits_ > 0) engine_options.name += cat("#", edits_);  // windows of one transport have different names
-  engine_ = std::make_unique<engine::Engine>(world_, engine_options, table_->segments());
+  device_->enter();
+  engine_ = std::make_unique<engine::Engine>(world_, engine_options, table_->segments(), device_->device());
   gradients_.assign(table_->size(), {});
   arrived_.assign(table_->size(), false);
 }
@@ -85,6 +85,7 @@ void DecentralizedDataParallel::Impl::find_places() {
 }
 
 void DecentralizedDataParallel::Impl::point_at_engine() {
+  device_->leave();
   for (std::size_t i = 0; i < table_->size(); ++i) {
     const void* const now = engine_->data(i);
     if (table_->tensor(i).data_ptr() == now) {
@@ -100,14 +101,17 @@ void DecentralizedDataParallel::Impl::point_at_engine() {
 
 // The module outlives the engine's windows: whatever lies there moves to memory of torch's own.
 void DecentralizedDataParallel::Impl::release_to_torch() {
+  const torch::NoGradGuard no_grad;
+  device_->leave();
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (!in_window_[i]) continue;
     const torch::Tensor flat = table_->own_memory(i);
-    std::memcpy(flat.data_ptr(), engine_->data(i), flat.nbytes());
+    flat.copy_(table_->wrap(i, engine_->data(i)));
     table_->point(i, flat);
   }
   table_->settle();
   places_.clear();
+  device_->enter();  // the engine's memory goes after the copies
 }
 
 void DecentralizedDataParallel::Impl::require_free(const char* what) const {
@@ -162,6 +166,7 @@ void DecentralizedDataParallel::Impl::gradient_arrived(std::size_t i) {
   }
   const engine::SegmentInput ready = input(i);
   arrived_[i] = true;
+  device_->enter();
   engine_->gradient_ready(i, ready);
 }
 
@@ -176,17 +181,9 @@ StepReport DecentralizedDataParallel::Impl::step(const StepOptions& step_options
   for (std::size_t i = 0; i < table_->size(); ++i)
     inputs.push_back(input(i));
 
-  StepReport report;
-  engine::StepOptions engine_step{step_options.gradient_scale, false};
-  if (max_norm_ || options_.non_finite == NonFinite::skip) {
-    const double norm = std::abs(step_options.gradient_scale) * engine_->gradient_norm(inputs);
-    report.gradient_norm = norm;
-    report.skipped = options_.non_finite == NonFinite::skip && !std::isfinite(norm);
-    engine_step.skip = report.skipped;
-    if (max_norm_ && !report.skipped) engine_step.gradient_scale *= std::min(1.0, *max_norm_ / (norm + 1e-6));
-  }
-  max_norm_.reset();
-  static_cast<engine::StepReport&>(report) = engine_->step(inputs, engine_step);
+  device_->enter();
+  StepReport report =
+      engine_->step(inputs, {step_options.gradient_scale, std::exchange(max_norm_, {}), options_.non_finite});
 
   arrived_.assign(table_->size(), false);
   gradients_.assign(table_->size(), {});

@@ -10,6 +10,7 @@
 #include "kith/train/checkpoint_file.h"
 #include "kith/train/compat.h"
 #include "kith/train/data_parallel.h"
+#include "kith/train/model_device.h"
 #include "kith/train/parameter_table.h"
 
 namespace kith::train {
@@ -27,6 +28,7 @@ class DecentralizedDataParallel::Impl {
   void begin_edit();
   void end_edit();
   void barrier(const char* what);
+  double consensus_distance();
   std::vector<StateBlock> state();
   void require_free(const char* what) const;
 
@@ -41,6 +43,7 @@ class DecentralizedDataParallel::Impl {
   bool editing_ = false;
   std::uint64_t tickets_ = 0;
   std::unique_ptr<ParameterTable> table_;
+  std::unique_ptr<ModelDevice> device_;
   std::unique_ptr<engine::Engine> engine_;
 
  private:

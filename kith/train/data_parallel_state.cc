@@ -14,11 +14,12 @@ using StateBlock = DecentralizedDataParallel::StateBlock;
 constexpr const char* kEnginePrefix = "engine/";
 constexpr const char* kBufferPrefix = "buffer/";
 constexpr const char* kRandomState = "random";
+constexpr const char* kDeviceRandomState = "random/device";
 constexpr const char* kGroups = "groups";
 constexpr const char* kPosition = "position";
 
 std::vector<std::byte> bytes_of(const torch::Tensor& tensor) {
-  const torch::Tensor plain = tensor.detach().contiguous();
+  const torch::Tensor plain = tensor.detach().cpu().contiguous();
   const auto* const first = static_cast<const std::byte*>(plain.data_ptr());
   return {first, first + plain.nbytes()};
 }
@@ -39,7 +40,7 @@ void copy_block(std::span<std::byte> to, std::span<const std::byte> from, const 
 
 void read_tensor(torch::Tensor& to, std::span<const std::byte> from, const std::string& name) {
   const torch::NoGradGuard no_grad;
-  const torch::Tensor plain = torch::empty(to.sizes(), to.options());
+  const torch::Tensor plain = torch::empty(to.sizes(), to.options().device(torch::kCPU));
   copy_block({static_cast<std::byte*>(plain.data_ptr()), plain.nbytes()}, from, name);
   to.copy_(plain);
 }
@@ -58,13 +59,17 @@ std::vector<engine::StateSpan> DecentralizedDataParallel::Impl::engine_state() {
 std::vector<StateBlock> DecentralizedDataParallel::Impl::state() {
   require_free("saving");
   std::vector<StateBlock> blocks;
+  device_->enter();
   for (const engine::StateSpan& span : engine_state())
     blocks.push_back({kEnginePrefix + span.name, {}, span.bytes});
   for (const auto& item : module_->named_buffers()) {
     if (item.value().defined())
       blocks.push_back(owned_block(kBufferPrefix + item.key(), bytes_of(item.value())));
   }
-  blocks.push_back(owned_block(kRandomState, bytes_of(compat::random_state())));
+  blocks.push_back(owned_block(kRandomState, bytes_of(compat::random_state(torch::kCPU))));
+  const torch::Device device = device_->torch_device();
+  if (!device.is_cpu())
+    blocks.push_back(owned_block(kDeviceRandomState, bytes_of(compat::random_state(device))));
   std::vector<double> numbers;
   for (const ParameterGroup& group : groups_)
     numbers.insert(numbers.end(), {group.lr, group.weight_decay});
@@ -129,9 +134,13 @@ void DecentralizedDataParallel::Impl::take_state(const WorkerFile& file) {
     const std::string name = kBufferPrefix + item.key();
     read_tensor(item.value(), file.block(name), name);
   }
-  torch::Tensor random = compat::random_state();
-  read_tensor(random, file.block(kRandomState), kRandomState);
-  compat::set_random_state(random);
+  const auto take_random = [&](torch::Device device, const char* name) {
+    torch::Tensor random = compat::random_state(device);
+    read_tensor(random, file.block(name), name);
+    compat::set_random_state(device, random);
+  };
+  take_random(torch::kCPU, kRandomState);
+  if (!device_->torch_device().is_cpu()) take_random(device_->torch_device(), kDeviceRandomState);
   const auto numbers = file.block(kGroups);
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     std::memcpy(&groups_[g].lr, numbers.data() + 2 * g * sizeof(double), sizeof(double));

@@ -55,7 +55,7 @@ void write_state_dict(const torch::nn::Module& module, const std::filesystem::pa
   c10::Dict<std::string, torch::Tensor> state;
   const auto put = [&](const std::string& name, const torch::Tensor& tensor) {
     // A record holds a whole storage: each tensor gets one of its own.
-    if (tensor.defined()) state.insert(name, tensor.detach().clone(torch::MemoryFormat::Contiguous));
+    if (tensor.defined()) state.insert(name, tensor.detach().cpu().clone(torch::MemoryFormat::Contiguous));
   };
   for (const auto& item : module.named_parameters())
     put(item.key(), item.value());

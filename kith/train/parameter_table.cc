@@ -30,7 +30,6 @@ DType dtype_of_tensor(const std::string& name, const torch::Tensor& t) {
 
 void require_trainable(const std::string& name, const torch::Tensor& t) {
   const std::string place = cat("parameter ", name);
-  if (!t.is_cpu()) throw InputError(cat("is on ", t.device().str()), place, "move the module to the CPU");
   if (t.layout() != torch::kStrided) throw InputError("is sparse", place, "make it dense");
   if (!t.is_non_overlapping_and_dense()) {
     throw InputError(
@@ -78,6 +77,11 @@ void ParameterTable::add(const std::string& name, const torch::Tensor& parameter
   if (!parameter.defined() || parameter.numel() == 0) return;
   if (!parameter.is_floating_point() && !parameter.requires_grad()) return;
   require_trainable(name, parameter);
+  if (!entries_.empty() && parameter.device() != device()) {
+    throw InputError(
+        cat("is on ", parameter.device().str(), ", parameter ", this->name(0), " on ", device().str()),
+        cat("parameter ", name), "move the whole module to one device");
+  }
   for (Entry& entry : entries_) {
     if (entry.data != parameter.data_ptr()) continue;
     if (entry.count != static_cast<std::size_t>(parameter.numel()) ||
@@ -130,10 +134,16 @@ std::vector<engine::Segment> ParameterTable::segments() const {
   return segments;
 }
 
+torch::Device ParameterTable::device() const {
+  return entries_.empty() ? torch::Device(torch::kCPU) : entries_.front().tensors.front().device();
+}
+
+torch::TensorOptions ParameterTable::options(std::size_t i) const {
+  return torch::TensorOptions().dtype(entries_[i].tensors.front().scalar_type()).device(device());
+}
+
 torch::Tensor ParameterTable::own_memory(std::size_t i) const {
-  const Entry& entry = entries_[i];
-  return torch::empty({static_cast<std::int64_t>(entry.count)},
-                      torch::TensorOptions().dtype(entry.tensors.front().scalar_type()));
+  return torch::empty({static_cast<std::int64_t>(entries_[i].count)}, options(i));
 }
 
 torch::Tensor ParameterTable::present_memory(std::size_t i) const {
@@ -142,9 +152,7 @@ torch::Tensor ParameterTable::present_memory(std::size_t i) const {
 }
 
 torch::Tensor ParameterTable::wrap(std::size_t i, void* memory) const {
-  const Entry& entry = entries_[i];
-  return torch::from_blob(memory, {static_cast<std::int64_t>(entry.count)},
-                          torch::TensorOptions().dtype(entry.tensors.front().scalar_type()));
+  return torch::from_blob(memory, {static_cast<std::int64_t>(entries_[i].count)}, options(i));
 }
 
 void ParameterTable::point(std::size_t i, const torch::Tensor& flat) {

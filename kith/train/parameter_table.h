@@ -16,11 +16,13 @@ namespace kith::train {
 // how to point the module's tensors at other memory, and where their gradients lie. One thread.
 class ParameterTable {
  public:
-  // InputError names a parameter that is not dense, not on the CPU, of a type kith does not train, or that
-  // overlaps another.
+  // InputError names a parameter that is not dense, not on the device of the others, of a type kith does not
+  // train, or that overlaps another.
   explicit ParameterTable(const torch::nn::Module& module);
 
   std::size_t size() const { return entries_.size(); }
+  // Where all of them lie; the CPU when there are none.
+  torch::Device device() const;
   // Of entry i: the first name in registration order, and all of them (tied parameters have several).
   const std::string& name(std::size_t i) const { return entries_[i].names.front(); }
   const std::vector<std::string>& names(std::size_t i) const { return entries_[i].names; }
@@ -61,6 +63,7 @@ class ParameterTable {
   };
   void add(const std::string& name, const torch::Tensor& parameter);
   void require_apart() const;
+  torch::TensorOptions options(std::size_t i) const;
 
   std::vector<Entry> entries_;
 };

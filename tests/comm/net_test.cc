@@ -63,7 +63,10 @@ TEST(Address, OfAnInterface) {
 }
 
 TEST(Listener, BindsToTheNamedInterface) {
-  const Listener listener({.at = {"kith.invalid", 0}, .interface = "lo"});
+  ListenOptions options = any_port();
+  options.at.host = "kith.invalid";
+  options.interface = "lo";
+  const Listener listener(options);
   EXPECT_EQ(listener.bound().host, "127.0.0.1");
 }
 

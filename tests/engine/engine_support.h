@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -9,50 +10,90 @@
 #include "kith/base/log.h"
 #include "kith/base/rng.h"
 #include "kith/engine/engine.h"
+#include "tests/support/async_device.h"
+#include "tests/support/device_windows.h"
 #include "tests/support/worlds.h"
 
 namespace kith::engine {
 
+// Where a test's model lies.
+//   host      plain memory
+//   windows   an asynchronous device whose memory the windows lie in
+//   copies    an asynchronous device, windows in host memory
+//   gpu       a real one, in builds that have it; its windows are the transport's business
+enum class Place { host, windows, copies, gpu };
+
+// gpu.cc or no_gpu.cc. The first is empty where this build has no GPUs.
+std::vector<Place> gpu_places();
+std::unique_ptr<kernels::Device> make_gpu();
+
+inline std::unique_ptr<kernels::Device> make_device(Place place, int rank) {
+  switch (place) {
+    case Place::host:
+      return nullptr;
+    case Place::gpu:
+      return make_gpu();
+    default:
+      return std::make_unique<support::AsyncDevice>(hash_words(5, rank));
+  }
+}
+
 // A model of a few parameters whose gradient on worker i is x - target_i: everybody pulls elsewhere, so that
-// mixing matters.
+// mixing matters. The gradient is work of the device, and reading the model waits for it.
 template <class T>
 class Quadratic {
  public:
-  Quadratic(support::Worker& worker, EngineOptions options, std::vector<std::size_t> sizes = {7, 1, 40, 16})
-      : world_{&worker.transport, &worker.store, Members::first(worker.size), &clock_, &log_, nullptr} {
+  Quadratic(support::Worker& worker, EngineOptions options, std::vector<std::size_t> sizes = {7, 1, 40, 16},
+            Place place = Place::host)
+      : own_device_(make_device(place, worker.rank)),
+        sizes_(std::move(sizes)),
+        transport_(worker.transport),
+        world_{place == Place::windows ? &transport_ : &worker.transport,
+               &worker.store,
+               Members::first(worker.size),
+               &clock_,
+               &log_,
+               nullptr},
+        kernels_(kernels::make_kernels<T>(queue())) {
     Rng rng(hash_words(3, worker.rank));
-    for (std::size_t size : sizes) {
-      parameters_.emplace_back(size);
-      gradients_.emplace_back(size);
-      targets_.emplace_back(size);
-      for (T& value : parameters_.back())
-        value = static_cast<T>(rng.uniform());
-      for (T& value : targets_.back())
-        value = static_cast<T>(rng.uniform() * 4 - 2);
-    }
     std::vector<Segment> segments;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      segments.push_back({cat("p", i), parameters_[i].data(), sizes[i], dtype_of<T>(), sizes[i]});
+    for (std::size_t size : sizes_) {
+      std::vector<T> parameter(size), target(size);
+      for (T& value : parameter)
+        value = static_cast<T>(rng.uniform());
+      for (T& value : target)
+        value = static_cast<T>(rng.uniform() * 4 - 2);
+      parameters_.push_back(on_device(parameter));
+      targets_.push_back(on_device(target));
+      gradients_.push_back(device().allocate(size * sizeof(T)));
+      segments.push_back({cat("p", segments.size()), parameters_.back().data(), size, dtype_of<T>(), size});
     }
-    inputs_.resize(sizes.size());
+    inputs_.resize(sizes_.size());
     options.schedule.shape = options.schedule.shape.workers() == worker.size
                                  ? options.schedule.shape
                                  : graph::Shape::single_node(worker.size);
     options.patience = std::chrono::seconds(30);
-    engine_ = std::make_unique<Engine>(world_, options, segments);
+    engine_ = std::make_unique<Engine>(world_, options, segments, device());
   }
 
   Engine& engine() { return *engine_; }
-  T* parameter(std::size_t i) { return static_cast<T*>(engine_->data(i)); }
   std::vector<SegmentInput>& inputs() { return inputs_; }
+  kernels::Device& device() { return own_device_ ? *own_device_ : kernels::host_device(); }
+  kernels::Queue& queue() { return device().compute(); }
 
   // Gradients at the current model; `lr` for all.
   void backward(double lr = 0.1) {
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      for (std::size_t k = 0; k < gradients_[i].size(); ++k)
-        gradients_[i][k] = parameter(i)[k] - targets_[i][k];
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      const std::array<kernels::Source, 2> difference{kernels::Source{engine_->data(i), dtype_of<T>(), 1},
+                                                      kernels::Source{targets_[i].data(), dtype_of<T>(), -1}};
+      kernels_->mix({gradients_[i].template as<T>(), nullptr, {}}, {difference, 1}, sizes_[i]);
       inputs_[i] = {gradients_[i].data(), dtype_of<T>(), lr, 0.01};
     }
+  }
+
+  // Sets one element of a gradient.
+  void spoil(std::size_t segment, T value) {
+    kernels::copy_now(queue(), gradients_[segment].data(), &value, sizeof(T));
   }
 
   StepReport step(const StepOptions& options = {}) {
@@ -63,19 +104,31 @@ class Quadratic {
   // The whole model, in the order of the table.
   std::vector<T> model() {
     std::vector<T> all;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      all.insert(all.end(), parameter(i), parameter(i) + gradients_[i].size());
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      std::vector<T> part(sizes_[i]);
+      kernels::copy_now(queue(), part.data(), engine_->data(i), part.size() * sizeof(T));
+      all.insert(all.end(), part.begin(), part.end());
     }
     return all;
   }
 
  private:
+  kernels::Buffer on_device(const std::vector<T>& values) {
+    kernels::Buffer buffer = device().allocate(values.size() * sizeof(T));
+    kernels::copy_now(queue(), buffer.data(), values.data(), buffer.bytes());
+    return buffer;
+  }
+
+  const std::unique_ptr<kernels::Device> own_device_;  // null: the host
+  const std::vector<std::size_t> sizes_;
   const SteadyClock clock_;
   NullLog log_;
+  support::DeviceTransport transport_;
   World world_;
-  std::vector<std::vector<T>> parameters_;
-  std::vector<std::vector<T>> gradients_;
-  std::vector<std::vector<T>> targets_;
+  const std::unique_ptr<kernels::Kernels<T>> kernels_;
+  std::vector<kernels::Buffer> parameters_;
+  std::vector<kernels::Buffer> gradients_;
+  std::vector<kernels::Buffer> targets_;
   std::vector<SegmentInput> inputs_;
   std::unique_ptr<Engine> engine_;
 };
@@ -101,8 +154,9 @@ std::string text_of(const std::vector<T>& values) {
 
 // Steps `steps` times and returns the model.
 template <class T>
-std::vector<T> train_worker(support::Worker& worker, const EngineOptions& options, int steps) {
-  Quadratic<T> quadratic(worker, options);
+std::vector<T> train_worker(support::Worker& worker, const EngineOptions& options, int steps,
+                            Place place = Place::host) {
+  Quadratic<T> quadratic(worker, options, {7, 1, 40, 16}, place);
   quadratic.engine().start();
   for (int t = 0; t < steps; ++t) {
     const StepReport report = quadratic.step();
@@ -115,9 +169,9 @@ std::vector<T> train_worker(support::Worker& worker, const EngineOptions& option
 // Everybody's model as exact text.
 template <class T>
 std::vector<std::string> train(const std::string& backend, int workers, const EngineOptions& options,
-                               int steps) {
+                               int steps, Place place = Place::host) {
   return support::run_world(backend, workers, [&](support::Worker& worker) {
-    return text_of(train_worker<T>(worker, options, steps));
+    return text_of(train_worker<T>(worker, options, steps, place));
   });
 }
 

@@ -1,6 +1,7 @@
 #include "kith/engine/engine.h"
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -133,21 +134,25 @@ TEST(Engine, CompleteGraphAgreesAndAverageIsTheMean) {
 }
 
 TEST(Engine, SkippedStepMixesAndMovesNothingElse) {
-  support::run_world("inproc", 2, [](support::Worker& worker) {
-    EngineOptions options = options_for("awc", "sgd", "complete");
-    options.same_start = false;
-    Quadratic<double> quadratic(worker, options);
-    quadratic.engine().start();
-    const std::vector<double> before = quadratic.model();
-    StepOptions skip;
-    skip.skip = true;
-    quadratic.step(skip);
-    const auto others = quadratic.engine().gather(before[0]);
-    EXPECT_NEAR(quadratic.model()[0], (others[0] + others[1]) / 2, 1e-15);
-    quadratic.step();
-    EXPECT_EQ(quadratic.engine().steps(), 2);
-    return std::string();
-  });
+  for (const Place place : {Place::host, Place::windows, Place::copies}) {
+    support::run_world("inproc", 2, [&](support::Worker& worker) {
+      EngineOptions options = options_for("awc", "sgd", "complete");
+      options.same_start = false;
+      Quadratic<double> quadratic(worker, options, {7, 1, 40, 16}, place);
+      quadratic.engine().start();
+      const std::vector<double> before = quadratic.model();
+      quadratic.backward();
+      quadratic.spoil(2, std::numeric_limits<double>::infinity());
+      const StepReport report = quadratic.engine().step(quadratic.inputs(), {.non_finite = NonFinite::skip});
+      EXPECT_TRUE(report.skipped);
+      EXPECT_FALSE(std::isfinite(report.gradient_norm.get()));
+      const auto others = quadratic.engine().gather(before[0]);
+      EXPECT_NEAR(quadratic.model()[0], (others[0] + others[1]) / 2, 1e-15);
+      EXPECT_FALSE(quadratic.step({.non_finite = NonFinite::skip}).skipped);
+      EXPECT_EQ(quadratic.engine().steps(), 2);
+      return std::string();
+    });
+  }
 }
 
 TEST(Engine, ParameterWithoutGradientIsOnlyMixed) {

@@ -54,6 +54,51 @@ TEST_P(NormsTest, SumFloatsInDouble) {
   EXPECT_NE(norms.squared_norm, norms.squared_norm);
 }
 
+TEST_P(NormsTest, SumSquaresOfVectorsOfAnyType) {
+  const auto a = normals<float>(10'001, 3);
+  const auto b = normals<double>(4'097, 4);
+  std::vector<std::uint16_t> c(777);
+  const auto cpu = make_cpu_kernels<float>();
+  cpu->convert(c.data(), DType::bf16, a.data(), DType::f32, c.size());
+  const Vector vectors[] = {{a.data(), DType::f32, a.size()},
+                            {b.data(), DType::f64, b.size()},
+                            {c.data(), DType::bf16, c.size()},
+                            {nullptr, DType::f32, 0}};
+  double want = 0, got = -1;
+  make_reference_kernels<float>()->sum_squares(vectors, &want);
+  cpu->sum_squares(vectors, &got);
+  EXPECT_NEAR(got, want, 1e-6 * want);  // the doubles are rounded to float first
+  EXPECT_NEAR(want, 10'001 + 4'097 + 777, 600);
+}
+
+TEST_P(NormsTest, ClipAsTorchDoes) {
+  const auto cpu = make_cpu_kernels<float>();
+  double factor = -1, sum = 25;
+  cpu->clip_factor(&sum, 1, &factor);
+  EXPECT_NEAR(factor, 0.2, 1e-7);
+  cpu->clip_factor(&sum, 6, &factor);
+  EXPECT_EQ(factor, 1);
+  sum = std::numeric_limits<double>::quiet_NaN();
+  cpu->clip_factor(&sum, 6, &factor);
+  EXPECT_NE(factor, factor);
+}
+
+TEST_P(NormsTest, AFactorMultipliesTheGradientsScale) {
+  const auto start = normals<float>(77, 5);
+  const auto g = normals<float>(77, 6);
+  const double factor = 0.375;
+  const Source source{start.data(), DType::f32, 1};
+  for (const auto& kernels : {make_cpu_kernels<float>(), make_reference_kernels<float>()}) {
+    std::vector<float> want(77), got(77);
+    kernels->mix_sgd({want.data()}, {{&source, 1}}, {g.data(), DType::f32, 0.5 * 0.375}, nullptr, {.lr = 0.1},
+                     77);
+    kernels->mix_sgd({got.data()}, {{&source, 1}}, {g.data(), DType::f32, 0.5, &factor}, nullptr, {.lr = 0.1},
+                     77);
+    EXPECT_EQ(got, want);
+    EXPECT_NE(got, start);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, NormsTest, testing::ValuesIn(all_targets()), target_name);
 
 }  // namespace

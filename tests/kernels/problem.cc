@@ -5,6 +5,7 @@
 #include "kith/base/rng.h"
 #include "kith/base/text.h"
 #include "kith/kernels/half.h"
+#include "kith/kernels/int8.h"
 
 namespace kith::kernels {
 namespace {
@@ -20,6 +21,8 @@ void put(std::vector<std::byte>& bytes, DType type, std::size_t i, double value)
       return set(bf16_from_double(value));
     case DType::f16:
       return set(f16_from_double(value));
+    case DType::i8:
+      return set(static_cast<std::int8_t>(value));
   }
 }
 
@@ -43,6 +46,7 @@ std::string describe(const Shape& shape) {
   for (const DType type : shape.sources)
     text += cat(" ", name_of(type));
   text += cat(" gradient ", name_of(shape.gradient));
+  if (shape.rounded) text += cat(" rounded to ", name_of(*shape.rounded));
   return shape.encoded ? cat(text, " encoded ", name_of(*shape.encoded)) : text;
 }
 
@@ -72,14 +76,28 @@ std::vector<Step> all_steps() {
 template <class T>
 Problem<T>::Problem(const Shape& shape) : shape_(shape) {
   std::uint64_t stream = 0;
-  for (const DType type : shape.sources)
-    sources_.push_back(draw(type, stream++, false));
+  scales_.resize(shape.sources.size());
+  for (std::size_t k = 0; k < shape.sources.size(); ++k) {
+    sources_.push_back(draw(shape.sources[k], stream, false));
+    if (shape.sources[k] == DType::i8) draw_int8(stream, k);
+    ++stream;
+  }
   gradient_ = draw(shape.gradient, stream++, false);
   state_.push_back(draw(dtype_of<T>(), stream++, false));
   state_.push_back(draw(dtype_of<T>(), stream++, true));
   state_.push_back(draw(dtype_of<T>(), stream++, false));
   values_.resize((shape.count + shape.offset) * sizeof(T));
   encoded_.resize((shape.count + shape.offset) * 2);
+  encoded_scales_.resize(int8_blocks(shape.count));
+}
+
+template <class T>
+void Problem<T>::draw_int8(std::uint64_t stream, std::size_t source) {
+  Rng rng(hash_words(shape_.seed, stream, 8));
+  for (std::size_t i = 0; i < shape_.count; ++i)
+    put(sources_[source], DType::i8, i + shape_.offset, static_cast<double>(rng.below(255)) - 127);
+  for (std::size_t i = 0; i < int8_blocks(shape_.count); ++i)
+    scales_[source].push_back(static_cast<float>((0.5 + rng.uniform()) / 64));
 }
 
 template <class T>
@@ -101,38 +119,60 @@ void Problem<T>::poison(std::size_t i, double value) {
 }
 
 template <class T>
-void Problem<T>::run(Kernels<T>& kernels, const Step& step, std::size_t begin, std::size_t end,
-                     int destination) {
+Pass<T> Problem<T>::pass(const Step& step, std::size_t begin, std::size_t end, int destination,
+                         Memory& memory, std::vector<Source>& sources) {
   const std::size_t first = shape_.offset + begin;
   const auto at = [&](Bytes& bytes, DType type) {
-    return static_cast<void*>(bytes.data() + first * size_of(type));
+    return static_cast<void*>(memory.enter(bytes) + first * size_of(type));
+  };
+  const auto scales_at = [&](std::vector<float>& scales) {
+    std::byte* const all = memory.enter(std::as_writable_bytes(std::span(scales)));
+    return reinterpret_cast<float*>(all) + begin / kInt8Block;
   };
   const auto own = [&](Bytes& bytes) { return static_cast<T*>(at(bytes, dtype_of<T>())); };
-  std::vector<Source> sources;
   for (std::size_t k = 0; k < sources_.size(); ++k) {
     const double weight = (1.0 + static_cast<double>(k)) / (static_cast<double>(sources_.size()) + 0.7);
     sources.push_back({at(sources_[k], shape_.sources[k]), shape_.sources[k], weight});
+    if (shape_.sources[k] == DType::i8) sources.back().scales = scales_at(scales_[k]);
   }
-  Destination<T> to{own(destination < 0 ? values_ : sources_[static_cast<std::size_t>(destination)])};
+  if (shape_.rounded) {
+    sources.push_back(sources.front());
+    sources.back().weight = -0.3;
+    sources.back().rounded_to = *shape_.rounded;
+  }
+  Pass<T> made;
+  made.to.values = own(destination < 0 ? values_ : sources_[static_cast<std::size_t>(destination)]);
   if (shape_.encoded) {
-    to.encoded = at(encoded_, *shape_.encoded);
-    to.encoded_type = *shape_.encoded;
+    made.to.encoded = at(encoded_, *shape_.encoded);
+    made.to.encoded_type = *shape_.encoded;
+    if (*shape_.encoded == DType::i8) made.to.scales = scales_at(encoded_scales_);
   }
-  const Mix mix{sources, step.mix_scale};
-  const Gradient gradient{at(gradient_, shape_.gradient), shape_.gradient, step.gradient_scale};
-  T* s0 = own(state_[0]);
-  T* s1 = own(state_[1]);
-  T* s2 = own(state_[2]);
-  switch (step.kind) {
-    case Step::Kind::mix:
-      return kernels.mix(to, mix, end - begin);
-    case Step::Kind::sgd:
-      return kernels.mix_sgd(to, mix, gradient, s0, step.sgd, end - begin);
-    case Step::Kind::adam:
-      return kernels.mix_adam(to, mix, gradient, s0, s1, step.adam, end - begin);
-    case Step::Kind::accum_adam:
-      return kernels.mix_accum_adam(to, mix, gradient, s0, s1, s2, {step.adam, step.window}, end - begin);
-  }
+  made.mix = {sources, step.mix_scale};
+  made.count = end - begin;
+  if (step.kind == Step::Kind::mix) return made;
+  made.gradient = {at(gradient_, shape_.gradient), shape_.gradient, step.gradient_scale};
+  made.state = {own(state_[0]), own(state_[1]), own(state_[2])};
+  if (step.kind == Step::Kind::sgd) made.step = step.sgd;
+  if (step.kind == Step::Kind::adam) made.step = step.adam;
+  if (step.kind == Step::Kind::accum_adam) made.step = AccumAdamOptions{step.adam, step.window};
+  return made;
+}
+
+template <class T>
+void Problem<T>::run(Kernels<T>& kernels, const Step& step, std::size_t begin, std::size_t end,
+                     int destination) {
+  Memory here;
+  std::vector<Source> sources;
+  const Pass<T> one = pass(step, begin, end, destination, here, sources);
+  kernels.run({&one, 1});
+}
+
+template <class T>
+void Problem<T>::run(Kernels<T>& kernels, const Step& step, Memory& memory) {
+  std::vector<Source> sources;
+  const Pass<T> one = pass(step, 0, shape_.count, -1, memory, sources);
+  kernels.run({&one, 1});
+  memory.leave();
 }
 
 template <class T>
@@ -159,13 +199,20 @@ std::vector<std::uint16_t> Problem<T>::encoded() const {
 }
 
 template <class T>
+std::vector<std::int8_t> Problem<T>::encoded_bytes() const {
+  return words<std::int8_t>(encoded_);
+}
+
+template <class T>
 std::vector<std::byte> Problem<T>::bits(int destination) const {
   std::vector<std::byte> all;
   const auto append = [&](const Bytes& part, std::size_t size) {
     all.insert(all.end(), part.begin() + static_cast<std::ptrdiff_t>(shape_.offset * size), part.end());
   };
   append(destination < 0 ? values_ : sources_[static_cast<std::size_t>(destination)], sizeof(T));
-  append(encoded_, 2);
+  append(encoded_, shape_.encoded ? size_of(*shape_.encoded) : 2);
+  const auto scales = std::as_bytes(std::span(encoded_scales_));
+  all.insert(all.end(), scales.begin(), scales.end());
   for (const Bytes& state : state_)
     append(state, sizeof(T));
   return all;

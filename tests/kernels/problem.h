@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kith/kernels/kernels.h"
+#include "tests/kernels/memory.h"
 
 namespace kith::kernels {
 
@@ -18,6 +19,8 @@ struct Shape {
   DType gradient = DType::f32;
   std::optional<DType> encoded{};
   std::uint64_t seed = 1;
+  // Appends the first source once more, rounded to this.
+  std::optional<DType> rounded{};
 };
 
 std::string describe(const Shape& shape);
@@ -47,10 +50,19 @@ class Problem {
   // Elements begin .. end, in place. `destination` k >= 0 writes over source k (REQUIRES: it is of type T).
   void run(Kernels<T>& kernels, const Step& step, std::size_t begin, std::size_t end, int destination = -1);
   void run(Kernels<T>& kernels, const Step& step) { run(kernels, step, 0, shape_.count); }
+  // The same through memory of the kernels' device, where they have their own.
+  void run(Kernels<T>& kernels, const Step& step, Memory& memory);
+
+  // The call on elements begin .. end as a value. The sources live in `sources`.
+  Pass<T> pass(const Step& step, std::size_t begin, std::size_t end, int destination, Memory& memory,
+               std::vector<Source>& sources);
 
   std::vector<T> values(int destination = -1) const;
   std::vector<T> state(std::size_t k) const;
   std::vector<std::uint16_t> encoded() const;
+  // An int8 copy and its scales.
+  std::vector<std::int8_t> encoded_bytes() const;
+  std::vector<float> scales() const { return encoded_scales_; }
   // All results as bytes.
   std::vector<std::byte> bits(int destination = -1) const;
 
@@ -60,15 +72,18 @@ class Problem {
   using Bytes = std::vector<std::byte>;
 
   Bytes draw(DType type, std::uint64_t stream, bool positive) const;
+  void draw_int8(std::uint64_t stream, std::size_t source);
   template <class Word>
   std::vector<Word> words(const Bytes& bytes) const;
 
   Shape shape_;
   std::vector<Bytes> sources_;
+  std::vector<std::vector<float>> scales_;  // by source; empty unless it is int8
   Bytes gradient_;
   std::vector<Bytes> state_;
   Bytes values_;
   Bytes encoded_;
+  std::vector<float> encoded_scales_;
 };
 
 }  // namespace kith::kernels

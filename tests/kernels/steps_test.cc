@@ -1,45 +1,14 @@
-#include <cmath>
-
 #include "kith/kernels/cpu/cpu_kernels.h"
-#include "kith/kernels/reference/reference_kernels.h"
-#include "tests/kernels/problem.h"
+#include "tests/kernels/agreement.h"
 #include "tests/kernels/targets.h"
 
 namespace kith::kernels {
 namespace {
 
 template <class T>
-constexpr double kTolerance = sizeof(T) == 4 ? 2e-6 : 1e-14;
-
-template <class T>
-void expect_near(const std::vector<T>& got, const std::vector<T>& want, const std::string& what) {
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    const double scale = std::max(1.0, std::fabs(static_cast<double>(want[i])));
-    ASSERT_NEAR(got[i], want[i], kTolerance<T> * scale) << what << " element " << i;
-  }
-}
-
-// Every step on `shape` by the reference and by the cpu kernels.
-template <class T>
 void expect_agreement(const Shape& shape) {
-  const auto reference = make_reference_kernels<T>();
-  const auto cpu = make_cpu_kernels<T>();
-  for (const Step& step : all_steps()) {
-    SCOPED_TRACE(step.name + " " + describe(shape));
-    Problem<T> want(shape);
-    Problem<T> got(shape);
-    want.run(*reference, step);
-    got.run(*cpu, step);
-    expect_near(got.values(), want.values(), "values");
-    for (std::size_t k = 0; k < 3; ++k)
-      expect_near(got.state(k), want.state(k), "state");
-    if (shape.encoded) {
-      std::vector<std::uint16_t> rounded(shape.count);
-      reference->convert(rounded.data(), *shape.encoded, got.values().data(), dtype_of<T>(), shape.count);
-      EXPECT_EQ(got.encoded(), rounded);
-    }
-    if (testing::Test::HasFatalFailure()) return;
-  }
+  Memory here;
+  expect_agreement(*make_cpu_kernels<T>(), shape, here);
 }
 
 class StepsTest : public EachTarget {};

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "kith/base/error.h"
+#include "kith/plan/measured.h"
 #include "tests/plan/profiles.h"
 
 namespace kith::plan {
@@ -28,6 +29,59 @@ TEST(Profile, IsRead) {
   EXPECT_DOUBLE_EQ(profile.network.between.bytes_per_s, 1.25e9);
   EXPECT_DOUBLE_EQ(profile.network.nic_bytes_per_s, 3.125e9);
   EXPECT_FALSE(profile.strong);
+}
+
+TEST(Profile, ASingleMachineNeedsNoLinksBetween) {
+  json document = profile_json();
+  document["nodes"] = "1x4";
+  document["links"].erase("between");
+  document["links"].erase("nic");
+  const Profile profile = parse_profile(document.dump(), "small.json");
+  EXPECT_FALSE(profile.between_known);
+  try {
+    with_nodes(profile, graph::Shape::parse("2x4", "test"));
+    FAIL() << "links between machines are not known";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--link"));
+  }
+  const Profile linked = with_nodes(with_link(profile, 1.25e9), graph::Shape::parse("2x4", "test"));
+  EXPECT_DOUBLE_EQ(linked.network.between.bytes_per_s, 1.25e9);
+  EXPECT_DOUBLE_EQ(linked.network.nic_bytes_per_s, 1.25e9);
+}
+
+TEST(Profile, SingleWorkersNeedNoLinksInside) {
+  json document = profile_json();
+  document["nodes"] = "4x1";
+  document["links"].erase("inside");
+  const Profile profile = parse_profile(document.dump(), "small.json");
+  EXPECT_FALSE(profile.inside_known);
+  EXPECT_NO_THROW(with_nodes(profile, graph::Shape::parse("8x1", "test")));
+  EXPECT_THROW(with_nodes(profile, graph::Shape::parse("4x2", "test")), InputError);
+}
+
+TEST(Profile, WhatIsMeasuredIsReadBack) {
+  Measured measured;
+  measured.name = "measured";
+  measured.nodes = graph::Shape::parse("2x2", "test");
+  measured.forward_s = {0.010, 0.011, 0.012};
+  measured.buckets = {{1234567, {0.004, 0.005}, {0.0005}}, {400, {0.001}, {1e-6}}};
+  measured.batch_cv = 0.04;
+  measured.inside = sim::Link{3e-6, 5e9};
+  measured.between = sim::Link{40e-6, 1.2e8};
+  measured.nic_bytes_per_s = 1.25e8;
+  measured.memory_bytes_per_s = 7e9;
+  const Profile profile = parse_profile(profile_json(measured), "measured.json");
+  EXPECT_EQ(profile.nodes.text(), "2,2");
+  EXPECT_NEAR(profile.job.forward.mean_s(), 0.011, 1e-6);
+  ASSERT_EQ(profile.job.buckets.size(), 2u);
+  EXPECT_DOUBLE_EQ(profile.job.buckets[0].bytes, 1234567);
+  EXPECT_NEAR(profile.job.buckets[0].backward.mean_s(), 0.0045, 1e-6);
+  EXPECT_NEAR(profile.job.buckets[1].step.mean_s(), 1e-6, 1e-9);
+  EXPECT_NEAR(profile.job.batch.cv(), 0.04, 1e-3);
+  EXPECT_NEAR(profile.network.between.latency_s, 40e-6, 1e-9);
+  EXPECT_NEAR(profile.network.between.bytes_per_s, 1.2e8, 1);
+  EXPECT_NEAR(profile.network.nic_bytes_per_s, 1.25e8, 1);
+  EXPECT_NEAR(profile.memory_bytes_per_s, 7e9, 1);
 }
 
 // One broken field each: the message must hold the file and the path.

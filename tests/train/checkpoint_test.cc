@@ -37,6 +37,7 @@ struct NormalisedImpl : torch::nn::Module {
         norm(register_module("norm", torch::nn::BatchNorm1d(4))),
         second(register_module("second", torch::nn::Linear(4, 2))) {
     assign(*this, random_values(3 * 4 + 4 + 4 + 4 + 4 * 2 + 2, kSeed));
+    to(test_device());
   }
   torch::Tensor forward(const torch::Tensor& x) { return second(torch::tanh(norm(first(x)))); }
   torch::nn::Linear first;
@@ -60,7 +61,7 @@ void train_normalised(DecentralizedDataParallel& model, Normalised& network, int
 std::string everything(const torch::nn::Module& module) {
   std::vector<double> all = flatten(module);
   for (const torch::Tensor& b : module.buffers()) {
-    const torch::Tensor plain = b.to(torch::kFloat64).contiguous().reshape({-1});
+    const torch::Tensor plain = b.cpu().to(torch::kFloat64).contiguous().reshape({-1});
     all.insert(all.end(), plain.data_ptr<double>(), plain.data_ptr<double>() + plain.numel());
   }
   return to_bytes(all);
@@ -264,8 +265,8 @@ TEST(Export, IsTheMeanAndReadsBackWithoutKith) {
   const std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
   const auto state = torch::pickle_load(bytes).toGenericDict();
   EXPECT_EQ(state.size(), network->named_parameters().size() + network->named_buffers().size());
-  EXPECT_TRUE(torch::equal(state.at("norm.running_var").toTensor(), network->norm->running_var));
-  EXPECT_TRUE(torch::equal(state.at("second.weight").toTensor(), network->second->weight));
+  EXPECT_TRUE(torch::equal(state.at("norm.running_var").toTensor(), network->norm->running_var.cpu()));
+  EXPECT_TRUE(torch::equal(state.at("second.weight").toTensor(), network->second->weight.cpu()));
 }
 
 // The lines that read_export.py must print for a tensor.
@@ -296,7 +297,7 @@ TEST(Export, ReadsInPythonByJitAndAsAStateDict) {
         const std::string head = line_of(route, item.key(), item.value());
         const std::size_t at = text.find(head);
         ASSERT_NE(at, std::string::npos) << head << " is not in:\n" << text;
-        const torch::Tensor flat = item.value().to(torch::kFloat64).reshape({-1});
+        const torch::Tensor flat = item.value().cpu().to(torch::kFloat64).reshape({-1});
         const char* values = text.c_str() + at + head.size();
         for (std::int64_t k = 0; k < flat.numel(); ++k) {
           char* end = nullptr;

@@ -199,7 +199,7 @@ TEST(Edit, UnderTheGuardReachesTheNeighboursAndKeepsTheMoments) {
     support::run_threads(2, [&](Worker& worker) {
       Place place(worker);
       auto module = std::make_shared<torch::nn::Module>();
-      torch::Tensor p = module->register_parameter("p", torch::zeros({3}));
+      torch::Tensor p = module->register_parameter("p", torch::zeros({3}, test_device()));
       Options options = options_for(variant.algorithm, "sgd");
       options.engine.layout = variant.layout;
       options.engine.wire = variant.wire;
@@ -307,13 +307,15 @@ TEST(Buffers, AreLocalOrAveragedAsThePolicySays) {
       Place place(worker);
       torch::nn::BatchNorm1d norm(torch::nn::BatchNorm1dOptions(2).momentum(1.0));
       norm->to(torch::kFloat64);
+      norm->to(test_device());
       if (worker.rank == 1) norm->running_mean.fill_(77);  // the start is rank 0's, buffers too
       Options options = options_for("awc", "sgd");
       options.buffers = policy;
       DecentralizedDataParallel model(norm.ptr(), place.world, options);
       EXPECT_EQ(norm->running_mean[0].item<double>(), 0);
       const double own = worker.rank == 0 ? 1 : 5;
-      norm->forward(torch::tensor({{own - 1, own}, {own + 1, own + 2}}, torch::kFloat64)).sum().backward();
+      const torch::Tensor x = torch::tensor({{own - 1, own}, {own + 1, own + 2}}, torch::kFloat64);
+      norm->forward(x.to(test_device())).sum().backward();
       model.step();
       EXPECT_EQ(norm->running_mean[0].item<double>(), own);
       {

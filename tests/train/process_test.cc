@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "kith/comm/registry.h"
 #include "tests/train/support.h"
 
 namespace kith::train {
@@ -15,46 +16,69 @@ using support::Worker;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(Processes, GiveTheSameBitsAsThreads) {
+// Processes of one machine: over host memory, and on a GPU over its memory too where this build can.
+std::vector<std::string> process_backends() {
+  std::vector<std::string> names{"shm"};
+  for (const comm::Backend& backend : comm::backends()) {
+    if (test_device().is_cuda() && backend.name == "cuda_ipc") names.emplace_back(backend.name);
+  }
+  return names;
+}
+
+class Processes : public ::testing::TestWithParam<int> {};
+
+TEST_P(Processes, GiveTheSameBitsAsThreads) {
+  const int workers = GetParam();
   const std::vector<std::string> algorithms{"awc", "atc", "dsgt", "allreduce"};
-  const auto train = [](const std::string& backend, const std::string& algorithm) {
-    return train_world(backend, 4, options_for(algorithm, "accum-adamw", "exp"), 20, torch::kFloat32);
+  const auto train = [&](const std::string& backend, const std::string& algorithm) {
+    return train_world(backend, workers, options_for(algorithm, "accum-adamw", "exp"), 20, torch::kFloat32);
   };
   // All forks come first: torch's autograd does not survive one.
   std::map<std::string, std::vector<std::vector<double>>> processes;
-  for (const std::string& algorithm : algorithms)
-    processes[algorithm] = train("shm", algorithm);
+  for (const std::string& backend : process_backends()) {
+    for (const std::string& algorithm : algorithms)
+      processes[algorithm + " over " + backend] = train(backend, algorithm);
+  }
   for (const std::string& algorithm : algorithms) {
-    EXPECT_EQ(processes[algorithm], train("inproc", algorithm)) << algorithm << ", seed " << kSeed;
-    EXPECT_EQ(processes[algorithm][0].size(), start_values().size());
+    const auto threads = train("inproc", algorithm);
+    EXPECT_EQ(threads[0].size(), start_values().size());
+    for (const std::string& backend : process_backends()) {
+      EXPECT_EQ(processes[algorithm + " over " + backend], threads)
+          << algorithm << " over " << backend << ", seed " << kSeed;
+    }
   }
 }
 
-TEST(Processes, AKilledWorkerIsReportedAndTheOthersEndAtOnce) {
-  for (const char* algorithm : {"awc", "allreduce"}) {
-    const auto start = SteadyClock().now();
-    const auto reports = support::run_processes(
-        "shm", 4,
-        [&](Worker& worker) -> std::string {
-          Place place(worker);
-          Network network = make_network();
-          DecentralizedDataParallel model(network.ptr(), place.world, options_for(algorithm, "adam"));
-          try {
-            for (int t = 0; t < 100000; ++t) {
-              if (worker.rank == 3 && t == 5) support::die(worker);
-              train_steps(model, network, 1);
+INSTANTIATE_TEST_SUITE_P(Of, Processes, ::testing::Values(1, 2, 4), ::testing::PrintToStringParamName());
+
+TEST(KilledWorker, IsReportedAndTheOthersEndAtOnce) {
+  for (const std::string& backend : process_backends()) {
+    for (const char* algorithm : {"awc", "allreduce"}) {
+      const auto start = SteadyClock().now();
+      const auto reports = support::run_processes(
+          backend, 4,
+          [&](Worker& worker) -> std::string {
+            Place place(worker);
+            Network network = make_network();
+            DecentralizedDataParallel model(network.ptr(), place.world, options_for(algorithm, "adam"));
+            try {
+              for (int t = 0; t < 100000; ++t) {
+                if (worker.rank == 3 && t == 5) support::die(worker);
+                train_steps(model, network, 1);
+              }
+            } catch (const Error& e) {
+              return e.what();
             }
-          } catch (const Error& e) {
-            return e.what();
-          }
-          return "never noticed";
-        },
-        std::chrono::seconds(40));
-    for (int rank : {0, 1, 2}) {
-      EXPECT_THAT(reports[static_cast<std::size_t>(rank)], AllOf(HasSubstr(" is gone"), HasSubstr("worker ")))
-          << algorithm << ", worker " << rank;
+            return "never noticed";
+          },
+          std::chrono::seconds(40));
+      for (int rank : {0, 1, 2}) {
+        EXPECT_THAT(reports[static_cast<std::size_t>(rank)],
+                    AllOf(HasSubstr(" is gone"), HasSubstr("worker ")))
+            << algorithm << ", worker " << rank;
+      }
+      EXPECT_LT(seconds(SteadyClock().now() - start), 25) << algorithm;
     }
-    EXPECT_LT(seconds(SteadyClock().now() - start), 25) << algorithm;
   }
 }
 

@@ -124,7 +124,7 @@ TEST(PlainNetwork, HasTorchsGradient) {
   loss_of(network, batch_of(2, 7)).backward();
   std::vector<double> by_torch;
   for (const torch::Tensor& p : network->parameters()) {
-    const torch::Tensor g = p.grad().reshape({-1}).contiguous();
+    const torch::Tensor g = p.grad().cpu().reshape({-1}).contiguous();
     by_torch.insert(by_torch.end(), g.data_ptr<double>(), g.data_ptr<double>() + g.numel());
   }
   EXPECT_LT(largest_difference(by_torch, plain::gradient(plain::Network{}, start_values(), batch_of(2, 7))),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -20,6 +21,12 @@
 namespace kith::train::testing {
 
 inline constexpr std::uint64_t kSeed = 20241016;
+
+// Where the tests train: the suite runs once more as train_cuda.* with this set to "cuda".
+inline torch::Device test_device() {
+  const char* const name = std::getenv("KITH_TEST_DEVICE");
+  return torch::Device(name ? name : "cpu");
+}
 
 // What a worker's world refers to.
 struct Place {
@@ -74,7 +81,7 @@ TORCH_MODULE(Network);
 inline std::vector<double> flatten(const torch::nn::Module& module) {
   std::vector<double> all;
   for (const torch::Tensor& p : module.parameters()) {
-    const torch::Tensor plain = p.detach().to(torch::kFloat64).contiguous().reshape({-1});
+    const torch::Tensor plain = p.detach().cpu().to(torch::kFloat64).contiguous().reshape({-1});
     all.insert(all.end(), plain.data_ptr<double>(), plain.data_ptr<double>() + plain.numel());
   }
   return all;
@@ -129,7 +136,8 @@ inline torch::Tensor to_tensor(const plain::Matrix& rows, torch::Dtype type) {
     all.insert(all.end(), row.begin(), row.end());
   return torch::tensor(all, torch::kFloat64)
       .reshape({static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(rows[0].size())})
-      .to(type);
+      .to(type)
+      .to(test_device());
 }
 
 inline torch::Tensor loss_of(Network& network, const plain::Batch& batch) {
@@ -140,6 +148,7 @@ inline torch::Tensor loss_of(Network& network, const plain::Batch& batch) {
 inline Network make_network(torch::Dtype type = torch::kFloat64) {
   Network network;
   network->to(type);
+  network->to(test_device());
   assign(*network, start_values());
   return network;
 }

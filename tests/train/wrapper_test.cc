@@ -32,7 +32,11 @@ Options adam(double lr = 1e-2) {
 }
 
 torch::Tensor doubles(std::initializer_list<double> values) {
-  return torch::tensor(std::vector<double>(values), torch::kFloat64);
+  return torch::tensor(std::vector<double>(values), torch::kFloat64).to(test_device());
+}
+
+torch::Tensor ones(torch::IntArrayRef sizes, torch::ScalarType type = torch::kFloat32) {
+  return torch::ones(sizes, torch::TensorOptions().dtype(type).device(test_device()));
 }
 
 // Parameters straight in a module; tests write the losses.
@@ -49,6 +53,7 @@ TEST(Tied, SameTensorInTwoModulesIsOneParameter) {
   const auto train = [](bool with_kith) {
     auto first = torch::nn::Linear(torch::nn::LinearOptions(3, 3).bias(false));
     first->to(torch::kFloat64);
+    first->to(test_device());
     assign(*first, random_values(9, kSeed));
     auto module = std::make_shared<torch::nn::Module>();
     module->register_module("first", first);
@@ -106,35 +111,36 @@ TEST(Table, NamesParametersItCannotTrain) {
       bag->add(name, value);
     return message_of([&] { DecentralizedDataParallel model(bag, alone.world(), adam()); });
   };
-  EXPECT_THAT(wrap({{"stretched", torch::ones({1}).expand({5})}}),
+  EXPECT_THAT(wrap({{"stretched", ones({1}).expand({5})}}),
               AllOf(HasSubstr("stretched"), HasSubstr("overlap")));
-  EXPECT_THAT(wrap({{"holed", torch::ones({8}).slice(0, 0, 8, 2)}}), HasSubstr("holed"));
-  const torch::Tensor shared = torch::ones({8});
+  EXPECT_THAT(wrap({{"holed", ones({8}).slice(0, 0, 8, 2)}}), HasSubstr("holed"));
+  const torch::Tensor shared = ones({8});
   EXPECT_THAT(wrap({{"left", shared.slice(0, 0, 5)}, {"right", shared.slice(0, 4, 8)}}),
               AllOf(HasSubstr("left"), HasSubstr("right")));
-  EXPECT_THAT(wrap({{"complex", torch::ones({2}, torch::kComplexFloat)}}), HasSubstr("complex"));
+  EXPECT_THAT(wrap({{"complex", ones({2}, torch::kComplexFloat)}}), HasSubstr("complex"));
 }
 
 TEST(Table, NeighboursInOneStorageAndEmptyParametersAreFine) {
   Alone alone;
   auto bag = std::make_shared<Bag>();
-  const torch::Tensor storage = torch::ones({8}, torch::kFloat64);
+  const torch::Tensor storage = ones({8}, torch::kFloat64);
   torch::Tensor left = bag->add("left", storage.slice(0, 0, 4)),
                 right = bag->add("right", storage.slice(0, 4, 8));
-  bag->add("empty", torch::ones({0}));
+  bag->add("empty", ones({0}));
   Options options = options_for("awc", "sgd");
   options.lr = 1;
   DecentralizedDataParallel model(bag, alone.world(), options);
   (left.sum() + 2 * right.sum()).backward();
   model.step();
-  EXPECT_TRUE(torch::equal(left, torch::zeros({4}, torch::kFloat64)));
-  EXPECT_TRUE(torch::equal(right, -torch::ones({4}, torch::kFloat64)));
+  EXPECT_TRUE(torch::equal(left, 0 * ones({4}, torch::kFloat64)));
+  EXPECT_TRUE(torch::equal(right, -ones({4}, torch::kFloat64)));
 }
 
 TEST(Layout, ChannelsLastWeightsAndStridedGradientsAreTheSameModel) {
   const auto train = [](bool channels_last) {
     torch::nn::Conv2d conv(torch::nn::Conv2dOptions(3, 4, 3));
     conv->to(torch::kFloat64);
+    conv->to(test_device());
     assign(*conv, random_values(static_cast<std::size_t>(4 * 27 + 4), kSeed));
     if (channels_last) {
       const torch::NoGradGuard no_grad;
@@ -145,7 +151,8 @@ TEST(Layout, ChannelsLastWeightsAndStridedGradientsAreTheSameModel) {
     for (int t = 0; t < 10; ++t) {
       model.zero_grad();
       const std::vector<double> pixels = random_values(2 * 3 * 5 * 5, hash_words(kSeed, t));
-      conv->forward(torch::tensor(pixels, torch::kFloat64).reshape({2, 3, 5, 5})).pow(2).mean().backward();
+      const torch::Tensor x = torch::tensor(pixels, torch::kFloat64).reshape({2, 3, 5, 5}).to(test_device());
+      conv->forward(x).pow(2).mean().backward();
       if (t % 2 == 1)
         conv->weight.mutable_grad() = conv->weight.grad().contiguous();  // not the weight's own strides
       model.step();
@@ -162,15 +169,15 @@ TEST(Types, SeveralInOneModelEachTrainInTheirOwnPrecision) {
     auto bag = std::make_shared<Bag>();
     std::vector<torch::Tensor> p;
     for (const auto type : {torch::kFloat32, torch::kFloat64, torch::kBFloat16, torch::kFloat16}) {
-      p.push_back(bag->add(c10::toString(type), torch::ones({10}, type)));
+      p.push_back(bag->add(c10::toString(type), ones({10}, type)));
     }
-    bag->register_parameter("count", torch::ones({3}, torch::kInt64), /*requires_grad=*/false);
+    bag->register_parameter("count", ones({3}, torch::kInt64), /*requires_grad=*/false);
     Options options = options_for("awc", "sgd");
     options.lr = 1e-3;
     DecentralizedDataParallel model(bag, place.world, options);
     for (int t = 0; t < 8; ++t) {
       model.zero_grad();
-      torch::Tensor loss = torch::zeros({}, torch::kFloat64);
+      torch::Tensor loss = 0 * ones({}, torch::kFloat64);
       for (const torch::Tensor& x : p)
         loss = loss + x.to(torch::kFloat64).sum();
       loss.backward();
@@ -397,7 +404,7 @@ TEST(Clipping, IsByTheNormOfTheWholeModelWhateverTheBuckets) {
         backward(model, network);
         model.clip_grad_norm(0.7);
         const StepReport report = model.step({.gradient_scale = 3});
-        EXPECT_NEAR(report.gradient_norm.value(), norms[static_cast<std::size_t>(t)], 1e-10);
+        EXPECT_NEAR(report.gradient_norm.get(), norms[static_cast<std::size_t>(t)], 1e-10);
       }
       EXPECT_LT(largest_difference(flatten(*network), flatten(*by_torch)), 1e-10)
           << algorithm << ", " << bucket_bytes;
@@ -419,10 +426,10 @@ TEST(Clipping, ActsOnOneStepAndOnTheAveragedGradient) {
     };
     backward();
     model.clip_grad_norm(1);
-    EXPECT_DOUBLE_EQ(model.step().gradient_norm.value(), 5);
+    EXPECT_DOUBLE_EQ(model.step().gradient_norm.get(), 5);
     EXPECT_NEAR(p[0].item<double>(), -0.6, 1e-6);
     backward();
-    EXPECT_FALSE(model.step().gradient_norm);
+    EXPECT_FALSE(model.step().gradient_norm.valid());
     EXPECT_NEAR(p[1].item<double>(), -0.8 - 4, 1e-6);
     return std::string();
   });

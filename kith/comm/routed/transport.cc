@@ -52,7 +52,7 @@ bool RoutedTransport::mapped(int worker) const {
 std::unique_ptr<Window> RoutedTransport::open(const WindowOptions& asked, Deadline deadline) {
   WindowOptions options = mapped::checked(asked, *context_);
   const auto head = protocol::Head::of(options, static_cast<int>(workers().size()));
-  const shm::OwnMemory own = shm::make_memory(options, head, self());
+  const shm::OwnMemory own = shm::make_memory(options, head, self(), *payloads_);
   std::vector<int> here, elsewhere;
   for (int peer : context_->indices_of(options.peers))
     (mapped(peer) ? here : elsewhere).push_back(peer);
@@ -61,7 +61,7 @@ std::unique_ptr<Window> RoutedTransport::open(const WindowOptions& asked, Deadli
   std::shared_ptr<ucx::Engine::WindowLink> link;
   if (!elsewhere.empty()) link = engine_->announce(options.name, own.block, elsewhere, deadline);
   std::vector<mapped::PeerBlock> peers;
-  if (!here.empty()) peers = machine_->open(options.name, own, here, deadline);
+  if (!here.empty()) peers = machine_->open(options.name, own, here, *payloads_, deadline);
   if (link != nullptr) std::ranges::move(engine_->gather(*link, deadline), std::back_inserter(peers));
   return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers),
                                                 std::move(link));

@@ -39,6 +39,7 @@ class RoutedTransport final : public Transport {
   bool mapped(int worker) const;
 
   const Route route_;
+  const std::unique_ptr<shm::PayloadMemory> payloads_ = shm::host_payloads();
   std::shared_ptr<mapped::Context> context_;
   std::optional<shm::Machine> machine_;  // where somebody shares it
   std::shared_ptr<ucx::Engine> engine_;  // where somebody is elsewhere

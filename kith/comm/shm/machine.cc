@@ -10,18 +10,19 @@ namespace {
 using protocol::Control;
 using protocol::Head;
 
-std::shared_ptr<const void> keep(const Segment& control, const Segment& payload) {
-  return std::make_shared<std::pair<std::shared_ptr<std::byte>, std::shared_ptr<std::byte>>>(
-      control.memory(), payload.memory());
+std::shared_ptr<const void> keep(const Segment& control, const Payload& payload) {
+  return std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+      control.memory(), payload.memory);
 }
 
 }  // namespace
 
-OwnMemory make_memory(const WindowOptions& options, const Head& head, WorkerId self) {
+OwnMemory make_memory(const WindowOptions& options, const Head& head, WorkerId self,
+                      PayloadMemory& payloads) {
   const std::string label = cat("kith ", self.value, " ", options.name);
   Segment control = Segment::create(label, Control::size_of(head), Sharing::read_write);
-  Segment payload = Segment::create(label, protocol::payload_size(head), Sharing::read_only);
-  mapped::Block block{Control::create(control.data(), head), payload.data(), keep(control, payload)};
+  Payload payload = payloads.create(label, protocol::payload_size(head));
+  mapped::Block block{Control::create(control.data(), head), payload.data, keep(control, payload)};
   return {std::move(control), std::move(payload), std::move(block)};
 }
 
@@ -41,11 +42,12 @@ void Machine::report_lost(int worker, bool died) {
 }
 
 std::vector<mapped::PeerBlock> Machine::open(const std::string& window, const OwnMemory& own,
-                                             const std::vector<int>& indices, Deadline deadline) {
+                                             const std::vector<int>& indices, PayloadMemory& payloads,
+                                             Deadline deadline) {
   const Head& head = own.block.control.head();
   std::lock_guard lock(open_mutex_);
   const auto announcements = meeting_.exchange(
-      window, {head, own.control.descriptor().get(), own.payload.descriptor().get()}, indices, deadline);
+      window, {head, own.control.descriptor().get(), own.payload.descriptor.get()}, indices, deadline);
   std::vector<mapped::PeerBlock> peers;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const Announcement& theirs = announcements[i];
@@ -53,9 +55,8 @@ std::vector<mapped::PeerBlock> Machine::open(const std::string& window, const Ow
     const std::string place = cat(context_.self(), " opens window '", window, "' of ", peer);
     protocol::check_same(window, context_.self(), head, peer, theirs.head);
     const Segment words = Segment::map(theirs.control, Control::size_of(head), Sharing::read_write, place);
-    const Segment data =
-        Segment::map(theirs.payload, protocol::payload_size(head), Sharing::read_only, place);
-    peers.push_back({indices[i], {Control::view(words.data(), head), data.data(), keep(words, data)}});
+    const Payload data = payloads.map(theirs.payload, protocol::payload_size(head), place);
+    peers.push_back({indices[i], {Control::view(words.data(), head), data.data, keep(words, data)}});
   }
   return peers;
 }

@@ -8,6 +8,7 @@
 #include "kith/comm/mapped/window.h"
 #include "kith/comm/shm/life.h"
 #include "kith/comm/shm/meeting.h"
+#include "kith/comm/shm/payload.h"
 #include "kith/comm/shm/segment.h"
 
 namespace kith::comm::shm {
@@ -15,10 +16,11 @@ namespace kith::comm::shm {
 // A worker's own memory behind a window, ready to be mapped by others of this machine.
 struct OwnMemory {
   Segment control;
-  Segment payload;
+  Payload payload;
   mapped::Block block;
 };
-OwnMemory make_memory(const WindowOptions& options, const protocol::Head& head, WorkerId self);
+OwnMemory make_memory(const WindowOptions& options, const protocol::Head& head, WorkerId self,
+                      PayloadMemory& payloads);
 
 // The peers on this worker's machine: finds them, maps their windows, and marks them lost (Note [Life]).
 class Machine {
@@ -28,7 +30,8 @@ class Machine {
 
   // Shows `own` to the peers (ascending indices) and maps theirs. Fails as Transport::open does.
   std::vector<mapped::PeerBlock> open(const std::string& window, const OwnMemory& own,
-                                      const std::vector<int>& peers, Deadline deadline);
+                                      const std::vector<int>& peers, PayloadMemory& payloads,
+                                      Deadline deadline);
 
  private:
   void report_lost(int worker, bool died);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "kith/comm/shm/descriptor.h"
 
@@ -26,6 +27,8 @@ class Segment {
   std::size_t bytes() const { return bytes_; }
   // The descriptor to hand to peers; none in a segment that a peer made.
   const Descriptor& descriptor() const { return fd_; }
+  // The same, given away; the mapping stays.
+  Descriptor take_descriptor() { return std::move(fd_); }
   // Keeps the mapping alive.
   std::shared_ptr<std::byte> memory() const { return memory_; }
 

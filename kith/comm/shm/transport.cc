@@ -8,16 +8,25 @@
 
 namespace kith::comm {
 
-ShmTransport::ShmTransport(const TransportOptions& options)
-    : context_(
+ShmTransport::ShmTransport(const TransportOptions& options) : ShmTransport(options, "shm", nullptr) {}
+
+ShmTransport::ShmTransport(const TransportOptions& options, std::string_view backend,
+                           std::unique_ptr<shm::PayloadMemory> device_payloads)
+    : backend_(backend),
+      host_payloads_(shm::host_payloads()),
+      device_payloads_(std::move(device_payloads)),
+      context_(
           std::make_shared<mapped::Context>(options.self, options.workers, options.log, options.long_wait)),
       machine_(*context_, *options.store) {}
 
 std::unique_ptr<Window> ShmTransport::open(const WindowOptions& asked, Deadline deadline) {
   WindowOptions options = mapped::checked(asked, *context_);
   const auto head = protocol::Head::of(options, static_cast<int>(workers().size()));
-  const shm::OwnMemory own = shm::make_memory(options, head, self());
-  auto peers = machine_.open(options.name, own, context_->indices_of(options.peers), deadline);
+  const bool on_device = options.memory == WindowMemory::device;
+  KITH_CHECK(!on_device || device_windows(), cat("window '", options.name, "' in device memory"));
+  shm::PayloadMemory& payloads = on_device ? *device_payloads_ : *host_payloads_;
+  const shm::OwnMemory own = shm::make_memory(options, head, self(), payloads);
+  auto peers = machine_.open(options.name, own, context_->indices_of(options.peers), payloads, deadline);
   return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers));
 }
 

@@ -251,17 +251,12 @@ void Exchange::take_data(int from, const std::shared_ptr<NetWindow>& window, con
   const Word v = header.envelope.word;
   std::byte* const place = side.mirror.place(header);
   if (place == nullptr) return settled();
-  const std::size_t bytes = delivery.bytes();
-  const auto done = [this, from, window, v, bytes, settled = std::move(settled)](bool complete) {
-    Side& to = window->sides.at(from);
-    if (complete) to.mirror.filled(v, bytes);
-    settled();
-    if (!complete || !latest(*window)) return;
-    to.asking = false;
-    if (to.wanted > v && !to.mirror.has(to.wanted)) ask(*window, from, to.wanted);
-  };
-  if (bytes == 0) return done(true);
-  delivery.receive(place, done);
+  delivery.copy_to(place);
+  const bool whole = side.mirror.filled(v, delivery.bytes());
+  settled();
+  if (!whole || !latest(*window)) return;
+  side.asking = false;
+  if (side.wanted > v && !side.mirror.has(side.wanted)) ask(*window, from, side.wanted);
 }
 
 bool Exchange::idle(int peer) const {

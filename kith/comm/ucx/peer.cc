@@ -6,13 +6,13 @@
 namespace kith::comm::ucx {
 namespace {
 
-// Up to here a payload fits one segment (settings.cc) and goes at once; a longer one is announced first, and
-// received where it will lie.
-constexpr std::size_t kSmall = 192 << 10;
-// Below this a lane of its own is not worth it.
-constexpr std::size_t kLeastStripe = 1 << 20;
-// Enough to keep a link busy while the next part is being agreed on; more would let later parts delay earlier
-// ones.
+// A stripe fits one segment (settings.cc) with its header. UCX could agree with the receiver on a long
+// message first and then move it as a whole; but its answer would wait behind what flows the other way on the
+// same connection, so that two workers that exchange models would take turns.
+constexpr std::size_t kStripe = 192 << 10;
+// On a lane; enough to keep its socket filled.
+constexpr std::size_t kStripesInFlight = 4;
+// Parts that may have begun; more would let later parts delay earlier ones.
 constexpr std::size_t kBytesInFlight = 4 << 20;
 constexpr int kPartsInFlight = 2;
 
@@ -23,12 +23,16 @@ std::span<const std::byte> bytes_of(const T& value) {
 
 }  // namespace
 
-// What must stay in memory until a part is gone.
+// A part on its way.
 struct Peer::Letter {
-  std::vector<DataHeader> stripes;
-  std::size_t left = 0;
+  DataHeader header;
+  std::span<const std::byte> payload;
+  std::size_t begun = 0;      // bytes
+  std::size_t under_way = 0;  // stripes
   bool complete = true;
   Done done;
+
+  bool all_begun() const { return begun == payload.size(); }
 };
 
 void Peer::meet(Worker& worker, const Introduction& theirs, int lanes,
@@ -51,7 +55,7 @@ void Peer::tell(Endpoint& lane, Envelope envelope, Done done) {
   envelope.from = self_;
   const auto kept = std::make_shared<Envelope>(envelope);
   ++in_flight_;
-  lane.send(bytes_of(*kept), {}, Endpoint::Size::small, [this, kept, done = std::move(done)](bool complete) {
+  lane.send(bytes_of(*kept), {}, [this, kept, done = std::move(done)](bool complete) {
     --in_flight_;
     done(complete);
   });
@@ -61,31 +65,51 @@ void Peer::send(DataHeader header, std::span<const std::byte> payload, Done done
   if (!met()) return done(false);
   header.envelope.token = their_token_;
   header.envelope.from = self_;
-  const std::size_t stripes = std::clamp<std::size_t>(payload.size() / kLeastStripe, 1, lanes_.size());
-  const std::size_t length = ((payload.size() + stripes - 1) / stripes + 63) / 64 * 64;
-  const auto size = payload.size() <= kSmall ? Endpoint::Size::small : Endpoint::Size::large;
-  const auto letter = std::make_shared<Letter>();
-  letter->stripes.assign(stripes, header);
-  letter->left = stripes;
-  letter->done = std::move(done);
   ++parts_in_flight_;
   bytes_in_flight_ += payload.size();
-  for (std::size_t i = 0; i < stripes; ++i) {
-    const std::size_t offset = std::min(i * length, payload.size());
-    letter->stripes[i].stripe_offset = offset;
-    const auto stripe = payload.subspan(offset, std::min(length, payload.size() - offset));
-    ++in_flight_;
-    lanes_[i]->send(bytes_of(letter->stripes[i]), stripe, size,
-                    [this, letter, bytes = payload.size()](bool complete) {
-                      --in_flight_;
-                      sent_ += complete ? 1 : 0;
-                      letter->complete = letter->complete && complete;
-                      if (--letter->left > 0) return;
-                      --parts_in_flight_;
-                      bytes_in_flight_ -= bytes;
-                      letter->done(letter->complete);
-                    });
+  const auto letter = std::make_shared<Letter>();
+  letter->header = header;
+  letter->payload = payload;
+  letter->done = std::move(done);
+  if (payload.empty()) return send_stripe(letter);
+  letters_.push_back(letter);
+  advance();
+}
+
+void Peer::advance() {
+  if (advancing_) return;  // a stripe that is gone at once comes back here
+  advancing_ = true;
+  while (!letters_.empty() && stripes_in_flight_ < kStripesInFlight * lanes_.size()) {
+    const std::shared_ptr<Letter> letter = letters_.front();
+    send_stripe(letter);
+    if (letter->all_begun() && !letters_.empty() && letters_.front() == letter) letters_.pop_front();
   }
+  advancing_ = false;
+}
+
+void Peer::send_stripe(const std::shared_ptr<Letter>& letter) {
+  const auto header = std::make_shared<DataHeader>(letter->header);
+  header->stripe_offset = letter->begun;
+  const auto stripe =
+      letter->payload.subspan(letter->begun, std::min(kStripe, letter->payload.size() - letter->begun));
+  letter->begun += stripe.size();
+  ++letter->under_way;
+  ++stripes_in_flight_;
+  ++in_flight_;
+  lanes_[next_lane_++ % lanes_.size()]->send(bytes_of(*header), stripe,
+                                             [this, letter, header](bool complete) {
+                                               --in_flight_;
+                                               --stripes_in_flight_;
+                                               --letter->under_way;
+                                               sent_ += complete ? 1 : 0;
+                                               letter->complete = letter->complete && complete;
+                                               if (letter->all_begun() && letter->under_way == 0) {
+                                                 --parts_in_flight_;
+                                                 bytes_in_flight_ -= letter->payload.size();
+                                                 letter->done(letter->complete);
+                                               }
+                                               advance();
+                                             });
 }
 
 bool Peer::has_room() const {

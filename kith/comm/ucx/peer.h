@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,7 +39,8 @@ class Peer {
   bool open() const { return met() && greetings_due_ == 0 && greetings_in_flight_ == 0; }
 
   void tell(const Envelope& envelope);
-  // In as many stripes as there are lanes, where it is long. `done` is told once, when all have ended.
+  // In stripes that fit a segment, on all lanes by turns, a few at a time: a long part must not hold up the
+  // words of this worker, nor wait for the peer's. `done` is told once, when all have ended.
   void send(DataHeader header, std::span<const std::byte> payload, Done done);
   bool has_room() const;
   // Something is under way, or the lanes are not open yet.
@@ -55,6 +57,9 @@ class Peer {
 
  private:
   struct Letter;
+  // Sends stripes of the letters, while there is room.
+  void advance();
+  void send_stripe(const std::shared_ptr<Letter>& letter);
   void tell(Endpoint& lane, Envelope envelope, Done done);
 
   const int self_;
@@ -64,6 +69,10 @@ class Peer {
   int greetings_due_ = 0;  // of the peer, one for each of its lanes
   int greetings_in_flight_ = 0;
   std::vector<std::unique_ptr<Endpoint>> lanes_;
+  std::deque<std::shared_ptr<Letter>> letters_;  // not sent out whole
+  std::size_t next_lane_ = 0;
+  std::size_t stripes_in_flight_ = 0;
+  bool advancing_ = false;
   int in_flight_ = 0;  // messages of any kind
   int parts_in_flight_ = 0;
   std::size_t bytes_in_flight_ = 0;

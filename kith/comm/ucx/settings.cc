@@ -27,10 +27,12 @@ Settings settings_for(const std::string& interface) {
   devices.push_back(interface);
   return {{"TLS", "^shm", "UCX_TLS"},
           {"NET_DEVICES", join(devices, ","), "UCX_NET_DEVICES"},
-          // UCX 1.13 moves a long message over TCP in segments of this size when it must also tell of dead
-          // peers. Its own sizes, 8 and 64 KiB, cost half as much again in processor time.
+          // A stripe of a part (peer.cc) fits one segment. UCX's own sizes, 8 and 64 KiB, cost half as much
+          // again in processor time.
           {"TX_SEG_SIZE", "256k", "UCX_TCP_TX_SEG_SIZE"},
-          {"RX_SEG_SIZE", "256k", "UCX_TCP_RX_SEG_SIZE"}};
+          {"RX_SEG_SIZE", "256k", "UCX_TCP_RX_SEG_SIZE"},
+          // From here on a message is not copied before it is sent.
+          {"ZCOPY_THRESH", "32k", "UCX_ZCOPY_THRESH"}};
 }
 
 }  // namespace kith::comm::ucx

@@ -28,25 +28,8 @@ void tell(void* packed, bool complete) {
 
 }  // namespace
 
-void Delivery::receive(std::byte* to, Done done) {
-  KITH_CHECK(!taken_, "a payload is received once");
-  taken_ = true;
-  if (here_) {
-    std::memcpy(to, data_, bytes_);
-    done(true);
-    return;
-  }
-  void* const packed = pack(std::move(done));
-  ucp_request_param_t param{};
-  param.op_attr_mask =
-      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-  param.user_data = packed;
-  param.cb.recv_am = [](void* request, ucs_status_t status, std::size_t, void* user) {
-    ucp_request_free(request);
-    tell(user, status == UCS_OK);
-  };
-  const ucs_status_ptr_t request = ucp_am_recv_data_nbx(worker_, data_, to, bytes_, &param);
-  if (!UCS_PTR_IS_PTR(request)) tell(packed, request == nullptr);
+void Delivery::copy_to(std::byte* to) const {
+  std::memcpy(to, data_, bytes_);
 }
 
 Worker::Worker(const Settings& settings, OnMessage on_message) : on_message_(std::move(on_message)) {
@@ -106,10 +89,11 @@ bool Worker::progress() {
 ucs_status_t Worker::deliver(void* self, const void* header, std::size_t header_bytes, void* data,
                              std::size_t bytes, const ucp_am_recv_param_t* param) {
   auto& worker = *static_cast<Worker*>(self);
-  const bool here = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0;
-  Delivery delivery(worker.worker_, data, bytes, here);
+  // Peers send nothing that would have to be fetched first; a stranger's is dropped.
+  if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;
+  Delivery delivery(data, bytes);
   worker.on_message_({static_cast<const std::byte*>(header), header_bytes}, delivery);
-  return delivery.taken_ && !here ? UCS_INPROGRESS : UCS_OK;
+  return UCS_OK;
 }
 
 Endpoint::Endpoint(Worker& worker, const std::string& address,
@@ -130,13 +114,12 @@ void Endpoint::on_error(void* self, ucp_ep_h, ucs_status_t status) {
   endpoint.on_failure_(ucs_status_string(status));
 }
 
-void Endpoint::send(std::span<const std::byte> header, std::span<const std::byte> payload, Size size,
-                    Done done) {
+void Endpoint::send(std::span<const std::byte> header, std::span<const std::byte> payload, Done done) {
   if (endpoint_ == nullptr || failed_) return done(false);
   void* const packed = pack(std::move(done));
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
-  param.flags = size == Size::small ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
   param.user_data = packed;
   param.cb.send = [](void* request, ucs_status_t status, void* user) {
     ucp_request_free(request);

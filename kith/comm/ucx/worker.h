@@ -19,20 +19,15 @@ using Done = std::function<void(bool complete)>;
 class Delivery {
  public:
   std::size_t bytes() const { return bytes_; }
-  // Puts the payload into `to`, which stays until `done`; that may be told before this returns. At most once.
-  // A payload that nobody receives is dropped.
-  void receive(std::byte* to, Done done);
+  // A payload that nobody copies is dropped.
+  void copy_to(std::byte* to) const;
 
  private:
   friend class Worker;
-  Delivery(ucp_worker_h worker, void* data, std::size_t bytes, bool here)
-      : worker_(worker), data_(data), bytes_(bytes), here_(here) {}
+  Delivery(const void* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
 
-  const ucp_worker_h worker_;
-  void* const data_;
+  const void* const data_;
   const std::size_t bytes_;
-  const bool here_;  // the bytes lie at data_; else it stands for what the sender holds
-  bool taken_ = false;
 };
 
 // What UCX is told where the user's environment does not say it.
@@ -83,10 +78,8 @@ class Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  enum class Size { small, large };
-  // Header and payload stay until `done`, which may be told before this returns. A small payload is copied on
-  // its way; a large one goes from where it lies to where the receiver puts it, once that has decided.
-  void send(std::span<const std::byte> header, std::span<const std::byte> payload, Size size, Done done);
+  // Goes at once. Header and payload stay until `done`, which may be told before this returns.
+  void send(std::span<const std::byte> header, std::span<const std::byte> payload, Done done);
 
   // Ends it; what is under way is told not to be complete. What was sent is not taken back.
   void close();

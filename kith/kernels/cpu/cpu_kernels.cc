@@ -5,6 +5,7 @@
 
 #include "kith/kernels/arguments.h"
 #include "kith/kernels/cpu/loops.h"
+#include "kith/kernels/cpu/staging.h"
 #include "kith/kernels/cpu/thread_pool.h"
 
 namespace kith::kernels {
@@ -24,7 +25,7 @@ class CpuKernels final : public Kernels<T> {
   void mix(const Destination<T>& to, const Mix& mix, std::size_t count) override {
     check_mix(to, mix, count);
     const Job<T> job = prepare(to, mix, {}, {}, count);
-    split(count, [&](Range range) { loops_.mix(job, range); });
+    split(job, count, [&](const Job<T>& part, Range range) { loops_.mix(part, range); });
   }
 
   void mix_sgd(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* momentum,
@@ -32,8 +33,9 @@ class CpuKernels final : public Kernels<T> {
     check_step(to, mix, gradient, count);
     check_sgd(momentum, options, count);
     const Job<T> job = prepare(to, mix, gradient, {momentum}, count);
-    const SgdScalars<T> scalars(gradient, options);
-    split(count, [&](Range range) { loops_.sgd(job, scalars, options.first, range); });
+    const SgdScalars<T> scalars(with_factor(gradient), options);
+    split(job, count,
+          [&](const Job<T>& part, Range range) { loops_.sgd(part, scalars, options.first, range); });
   }
 
   void mix_adam(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* m, T* v,
@@ -41,8 +43,8 @@ class CpuKernels final : public Kernels<T> {
     check_step(to, mix, gradient, count);
     check_adam(options);
     const Job<T> job = prepare(to, mix, gradient, {m, v}, count);
-    const AdamScalars<T> scalars(gradient, options);
-    split(count, [&](Range range) { loops_.adam(job, scalars, range); });
+    const AdamScalars<T> scalars(with_factor(gradient), options);
+    split(job, count, [&](const Job<T>& part, Range range) { loops_.adam(part, scalars, range); });
   }
 
   void mix_accum_adam(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* m, T* v,
@@ -50,8 +52,10 @@ class CpuKernels final : public Kernels<T> {
     check_step(to, mix, gradient, count);
     check_accum_adam(options);
     const Job<T> job = prepare(to, mix, gradient, {m, v, accumulator}, count);
-    const AdamScalars<T> scalars(gradient, options);
-    split(count, [&](Range range) { loops_.accum_adam(job, scalars, options.commits(), range); });
+    const AdamScalars<T> scalars(with_factor(gradient), options);
+    split(job, count, [&](const Job<T>& part, Range range) {
+      loops_.accum_adam(part, scalars, options.commits(), range);
+    });
   }
 
   Norms norms(const T* a, const T* b, std::size_t count) override {
@@ -70,7 +74,32 @@ class CpuKernels final : public Kernels<T> {
     return sums;
   }
 
+  void sum_squares(std::span<const Vector> vectors, double* sum) override {
+    double total = 0;
+    for (const Vector& vector : vectors) {
+      check_plain(vector.type);
+      if (vector.type == dtype_of<T>()) {
+        total += norms(static_cast<const T*>(vector.data), nullptr, vector.count).squared_norm;
+        continue;
+      }
+      std::array<T, kNormBlock> block;
+      for (std::size_t i = 0; i < vector.count; i += kNormBlock) {
+        const std::size_t count = std::min(kNormBlock, vector.count - i);
+        const std::byte* from = static_cast<const std::byte*>(vector.data) + i * size_of(vector.type);
+        convert_({block.data(), dtype_of<T>(), from, vector.type}, {0, count});
+        total += loops_.norms(block.data(), nullptr, count).squared_norm;
+      }
+    }
+    *sum = total;
+  }
+
+  void clip_factor(const double* sum, double most, double* factor) override {
+    *factor = clipping_factor(*sum, most);
+  }
+
   void convert(void* to, DType to_type, const void* from, DType from_type, std::size_t count) override {
+    check_plain(to_type);
+    check_plain(from_type);
     const ConvertJob job{to, to_type, from, from_type};
     split(count, [&](Range range) { convert_(job, range); });
   }
@@ -80,13 +109,17 @@ class CpuKernels final : public Kernels<T> {
                  std::size_t count) const {
     Job<T> job{to, mix.sources, static_cast<T>(mix.scale), gradient, state};
     bool reads_destination = false;
-    job.native = gradient.data == nullptr || gradient.type == dtype_of<T>();
-    for (const Source& source : mix.sources) {
-      job.native = job.native && source.type == dtype_of<T>();
+    for (const Source& source : mix.sources)
       reads_destination = reads_destination || source.data == to.values;
-    }
+    job.native = is_native(job);
     job.streams = to.values != nullptr && !reads_destination && count * sizeof(T) >= stream_from_bytes_;
     return job;
+  }
+
+  template <class Loop>
+  void split(const Job<T>& job, std::size_t count, const Loop& loop) {
+    const bool staged = needs_staging(job);
+    split(count, [&](Range range) { staged ? run_staged<T>(job, range, convert_, loop) : loop(job, range); });
   }
 
   // Cuts [0, count) at multiples of kNormBlock into one range per thread.

@@ -17,7 +17,8 @@ struct Range {
   std::size_t end = 0;
 };
 
-// One fused call, checked and prepared.
+// One fused call, checked and prepared. Loops know neither i8 nor Source::rounded_to: cpu/staging.h does
+// that.
 template <class T>
 struct Job {
   Destination<T> to;

@@ -1,10 +1,13 @@
 #include "kith/kernels/reference/reference_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "kith/kernels/arguments.h"
 #include "kith/kernels/half.h"
+#include "kith/kernels/int8.h"
 #include "kith/kernels/scalars.h"
 
 namespace kith::kernels {
@@ -32,6 +35,8 @@ double load(const void* data, DType type, std::size_t i) {
       return float_from_bf16(word_at<std::uint16_t>(data, i));
     case DType::f16:
       return float_from_f16(word_at<std::uint16_t>(data, i));
+    case DType::i8:
+      break;
   }
   return 0;
 }
@@ -46,25 +51,66 @@ void store(void* data, DType type, std::size_t i, double value) {
       return set_word(data, i, bf16_from_double(value));
     case DType::f16:
       return set_word(data, i, f16_from_double(value));
+    case DType::i8:
+      break;
   }
 }
 
-double mixed_at(const Mix& mix, std::size_t i) {
-  double sum = 0;
-  for (const Source& source : mix.sources)
-    sum += source.weight * load(source.data, source.type, i);
-  return mix.scale * sum;
+template <class ValueAt>
+Int8Scale scale_of_block(const ValueAt& value_at, std::size_t i, std::size_t count) {
+  const std::size_t first = i / kInt8Block * kInt8Block;
+  std::uint32_t greatest = 0;
+  for (std::size_t k = first; k < std::min(first + kInt8Block, count); ++k)
+    greatest = std::max(greatest, magnitude_bits(static_cast<float>(value_at(k))));
+  return int8_scale(greatest);
+}
+
+// Element i of a source of `count`, as it takes part.
+double source_at(const Source& source, std::size_t i, std::size_t count) {
+  if (source.type == DType::i8)
+    return float_from_int8(word_at<std::int8_t>(source.data, i), source.scales[i / kInt8Block]);
+  const double value = load(source.data, source.type, i);
+  if (!source.rounded_to) return value;
+  if (*source.rounded_to == DType::i8) {
+    const auto value_at = [&](std::size_t k) { return load(source.data, source.type, k); };
+    const Int8Scale s = scale_of_block(value_at, i, count);
+    return float_from_int8(int8_from_float(static_cast<float>(value), s.inverse), s.scale);
+  }
+  if (*source.rounded_to == DType::bf16) return float_from_bf16(bf16_from_double(value));
+  return float_from_f16(f16_from_double(value));
+}
+
+// Before anything is written: the destination may be a source, and the blocks of int8 look ahead.
+std::vector<double> mixed_of(const Mix& mix, std::size_t count) {
+  std::vector<double> mixed(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    double sum = 0;
+    for (const Source& source : mix.sources)
+      sum += source.weight * source_at(source, i, count);
+    mixed[i] = mix.scale * sum;
+  }
+  return mixed;
 }
 
 double gradient_at(const Gradient& gradient, std::size_t i) {
-  return gradient.scale * load(gradient.data, gradient.type, i);
+  return with_factor(gradient).scale * load(gradient.data, gradient.type, i);
 }
 
 template <class T>
-void put(const Destination<T>& to, std::size_t i, double value) {
-  const T rounded = static_cast<T>(value);
-  if (to.values != nullptr) to.values[i] = rounded;
-  if (to.encoded != nullptr) store(to.encoded, to.encoded_type, i, rounded);
+void put(const Destination<T>& to, const std::vector<double>& next) {
+  const auto rounded = [&](std::size_t i) { return static_cast<T>(next[i]); };
+  for (std::size_t i = 0; i < next.size(); ++i) {
+    if (to.values != nullptr) to.values[i] = rounded(i);
+    if (to.encoded == nullptr) continue;
+    if (to.encoded_type != DType::i8) {
+      store(to.encoded, to.encoded_type, i, rounded(i));
+      continue;
+    }
+    const Int8Scale s = scale_of_block(rounded, i, next.size());
+    to.scales[i / kInt8Block] = s.scale;
+    const auto value = static_cast<float>(rounded(i));
+    set_word(to.encoded, i, static_cast<std::int8_t>(int8_from_float(value, s.inverse)));
+  }
 }
 
 template <class T>
@@ -72,26 +118,26 @@ class ReferenceKernels final : public Kernels<T> {
  public:
   void mix(const Destination<T>& to, const Mix& mix, std::size_t count) override {
     check_mix(to, mix, count);
-    for (std::size_t i = 0; i < count; ++i)
-      put(to, i, mixed_at(mix, i));
+    put(to, mixed_of(mix, count));
   }
 
   void mix_sgd(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* momentum,
                const SgdOptions& options, std::size_t count) override {
     check_step(to, mix, gradient, count);
     check_sgd(momentum, options, count);
+    std::vector<double> x = mixed_of(mix, count);
     for (std::size_t i = 0; i < count; ++i) {
-      const double mixed = mixed_at(mix, i);
       double g = gradient_at(gradient, i);
-      if (options.decay != 0) g += options.decay * mixed;
+      if (options.decay != 0) g += options.decay * x[i];
       double direction = g;
       if (options.momentum != 0) {
         const double b = options.first ? g : options.momentum * momentum[i] + (1 - options.dampening) * g;
         momentum[i] = static_cast<T>(b);
         direction = options.nesterov ? g + options.momentum * b : b;
       }
-      put(to, i, mixed - options.lr * direction);
+      x[i] -= options.lr * direction;
     }
+    put(to, x);
   }
 
   void mix_adam(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* m, T* v,
@@ -99,14 +145,16 @@ class ReferenceKernels final : public Kernels<T> {
     check_step(to, mix, gradient, count);
     check_adam(options);
     const AdamScalars<double> s(gradient, options);
+    std::vector<double> x = mixed_of(mix, count);
     for (std::size_t i = 0; i < count; ++i) {
-      const Decayed decayed = decay(s, mixed_at(mix, i), gradient_at(gradient, i));
+      const Decayed decayed = decay(s, x[i], gradient_at(gradient, i));
       const double next_m = s.b1 * m[i] + s.c1 * decayed.g;
       const double next_v = s.b2 * v[i] + s.c2 * decayed.g * decayed.g;
       m[i] = static_cast<T>(next_m);
       v[i] = static_cast<T>(next_v);
-      put(to, i, decayed.mixed - adam_step(s, next_m, next_v));
+      x[i] = decayed.mixed - adam_step(s, next_m, next_v);
     }
+    put(to, x);
   }
 
   void mix_accum_adam(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* m, T* v,
@@ -115,8 +163,9 @@ class ReferenceKernels final : public Kernels<T> {
     check_accum_adam(options);
     const AdamScalars<double> s(gradient, options);
     const bool commits = options.commits();
+    std::vector<double> x = mixed_of(mix, count);
     for (std::size_t i = 0; i < count; ++i) {
-      const Decayed decayed = decay(s, mixed_at(mix, i), gradient_at(gradient, i));
+      const Decayed decayed = decay(s, x[i], gradient_at(gradient, i));
       const double a = accumulator[i] + s.share * decayed.g;
       const double now_m = s.b1 * m[i] + s.c1 * decayed.g;
       const double now_v = s.b2 * v[i] + s.c2 * decayed.g * decayed.g;
@@ -125,8 +174,9 @@ class ReferenceKernels final : public Kernels<T> {
         m[i] = static_cast<T>(s.b1 * m[i] + s.c1 * a);
         v[i] = static_cast<T>(s.b2 * v[i] + s.c2 * a * a);
       }
-      put(to, i, decayed.mixed - adam_step(s, now_m, now_v));
+      x[i] = decayed.mixed - adam_step(s, now_m, now_v);
     }
+    put(to, x);
   }
 
   Norms norms(const T* a, const T* b, std::size_t count) override {
@@ -139,7 +189,23 @@ class ReferenceKernels final : public Kernels<T> {
     return sums;
   }
 
+  void sum_squares(std::span<const Vector> vectors, double* sum) override {
+    double total = 0;
+    for (const Vector& vector : vectors) {
+      check_plain(vector.type);
+      for (std::size_t i = 0; i < vector.count; ++i)
+        total += std::pow(load(vector.data, vector.type, i), 2);
+    }
+    *sum = total;
+  }
+
+  void clip_factor(const double* sum, double most, double* factor) override {
+    *factor = clipping_factor(*sum, most);
+  }
+
   void convert(void* to, DType to_type, const void* from, DType from_type, std::size_t count) override {
+    check_plain(to_type);
+    check_plain(from_type);
     for (std::size_t i = 0; i < count; ++i)
       store(to, to_type, i, load(from, from_type, i));
   }

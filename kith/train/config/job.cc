@@ -57,6 +57,18 @@ void check_length(const Job& job, const Origins& origins) {
   }
 }
 
+void check_precision(const Job& job, const Origins& origins) {
+  if (job.train.precision != "fp16") return;
+  if (job.world.device != "cuda") {
+    throw InputError("fp16 is for GPUs", place_of(origins, "train.precision"),
+                     "bf16, or world.device = \"cuda\"");
+  }
+  if (job.train.non_finite != "skip") {
+    throw InputError("the loss scale of fp16 makes gradients overflow now and then",
+                     place_of(origins, "train.non_finite"), "skip");
+  }
+}
+
 void check_topology(const Job& job, const Origins& origins) {
   if ((job.topology.name == "file") == job.topology.file.empty()) {
     throw InputError(
@@ -107,6 +119,7 @@ void check_combinations(const Job& job, const Origins& origins) {
   check_world(job, origins);
   check_model(job, origins);
   check_length(job, origins);
+  check_precision(job, origins);
   check_topology(job, origins);
   check_output(job, origins);
   check_engine(job, origins);

@@ -17,6 +17,7 @@ struct Job {
     std::int64_t workers = 4;
     std::string nodes;  // empty: one node
     std::string backend = "shm";
+    std::string device = "cpu";
     std::int64_t compute_threads = 1;
   } world;
   struct {
@@ -38,6 +39,7 @@ struct Job {
     std::int64_t epochs = 0;  // 0: `steps` decides
     std::int64_t batch = 4;
     std::int64_t accumulate = 1;
+    std::string precision = "fp32";
     double clip = 1;  // 0: off
     std::string non_finite = "skip";
     std::int64_t eval_every = 75;

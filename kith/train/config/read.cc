@@ -193,6 +193,8 @@ void apply(ReadJob& read, const Setting& setting) {
 
 ReadJob read_job(const JobSources& sources) {
   ReadJob read;
+  for (const Setting& setting : sources.defaults)
+    apply(read, setting);
   if (!sources.file.empty()) read_file(read, sources.file);
   for (const Setting& setting : sources.settings)
     apply(read, setting);

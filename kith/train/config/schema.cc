@@ -33,6 +33,13 @@ const std::array kSchema{
         .field = [](Job& j) -> Field { return &j.world.backend; },
         .doc = "How workers reach each other: processes over shm, threads of one process over inproc.",
         .choices = backend_names},
+    Key{.name = "world.device",
+        .field = [](Job& j) -> Field { return &j.world.device; },
+        .doc = "Where the models lie and compute; the workers of a machine share its GPUs in turn.",
+        .choices =
+            [] {
+              return Names{"cpu", "cuda"};
+            }},
     Key{.name = "world.compute_threads",
         .field = [](Job& j) -> Field { return &j.world.compute_threads; },
         .doc = "Threads that each worker computes with.",
@@ -110,6 +117,15 @@ const std::array kSchema{
         .field = [](Job& j) -> Field { return &j.train.accumulate; },
         .doc = "Batches whose gradients are averaged into one step.",
         .interval = "[1, 100000]"},
+    Key{.name = "train.precision",
+        .field = [](Job& j) -> Field { return &j.train.precision; },
+        .doc =
+            "Arithmetic of forward and backward passes; parameters and their steps are fp32. fp16 scales the "
+            "loss and needs a GPU.",
+        .choices =
+            [] {
+              return Names{"fp32", "bf16", "fp16"};
+            }},
     Key{.name = "train.clip",
         .field = [](Job& j) -> Field { return &j.train.clip; },
         .doc = "Largest norm of the gradient of the whole model; 0 for no limit.",

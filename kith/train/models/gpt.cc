@@ -4,6 +4,8 @@
 
 #include <torch/torch.h>
 
+#include "kith/train/compat.h"
+
 namespace kith::train {
 namespace {
 
@@ -27,13 +29,9 @@ class Attention final : public nn::Module {
       return t.view({batch, length, heads_, width / heads_}).transpose(1, 2);
     };
     const auto parts = query_key_value_(x).chunk(3, /*dim=*/2);
-    const double scale = 1 / std::sqrt(static_cast<double>(width / heads_));
-    torch::Tensor weights = torch::matmul(split(parts[0]), split(parts[1]).transpose(2, 3)).mul(scale);
-    const torch::Tensor future =
-        torch::ones({length, length}, x.options().dtype(torch::kBool)).triu(/*diagonal=*/1);
-    weights = weights.masked_fill(future, -INFINITY).softmax(/*dim=*/-1);
-    weights = torch::dropout(weights, dropout_, is_training());
-    return out_(torch::matmul(weights, split(parts[2])).transpose(1, 2).reshape({batch, length, width}));
+    const torch::Tensor seen = compat::causal_attention(split(parts[0]), split(parts[1]), split(parts[2]),
+                                                        is_training() ? dropout_ : 0);
+    return out_(seen.transpose(1, 2).reshape({batch, length, width}));
   }
 
   nn::Linear& out() { return out_; }

@@ -26,20 +26,20 @@ std::vector<std::uint64_t> share_of(std::uint64_t all, std::uint64_t wanted, Ran
   return samples;
 }
 
-Sums measure(Model& model, const Dataset& dataset, std::span<const std::uint64_t> samples,
-             std::uint64_t at_once) {
+Sums measure(Model& model, torch::Device device, const Dataset& dataset,
+             std::span<const std::uint64_t> samples, std::uint64_t at_once) {
   const torch::NoGradGuard no_grad;
   Sums sums;
   for (std::size_t first = 0; first < samples.size(); first += at_once) {
     const Batch batch =
         dataset.validation(samples.subspan(first, std::min<std::size_t>(at_once, samples.size() - first)));
-    const torch::Tensor scores = model.forward(batch.input);
-    sums.loss +=
-        torch::nn::functional::cross_entropy(
-            scores, batch.target, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
-            .item<double>();
-    sums.right += scores.argmax(1).eq(batch.target).sum().item<double>();
-    sums.predictions += static_cast<double>(batch.target.numel());
+    const torch::Tensor target = batch.target.to(device);
+    const torch::Tensor scores = model.forward(batch.input.to(device));
+    sums.loss += torch::nn::functional::cross_entropy(
+                     scores, target, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
+                     .item<double>();
+    sums.right += scores.argmax(1).eq(target).sum().item<double>();
+    sums.predictions += static_cast<double>(target.numel());
   }
   return sums;
 }
@@ -65,7 +65,7 @@ EvalMetrics evaluate(DecentralizedDataParallel& wrapped, Model& model, const Dat
   {
     const auto average = wrapped.average();
     wrapped.eval();
-    own = measure(model, dataset, samples, at_once);
+    own = measure(model, wrapped.device(), dataset, samples, at_once);
     wrapped.train();
   }
   const double predictions = total(wrapped, own.predictions);

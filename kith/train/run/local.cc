@@ -10,8 +10,6 @@
 #include "kith/base/clock.h"
 #include "kith/base/log.h"
 #include "kith/base/text.h"
-#include "kith/comm/file_store.h"
-#include "kith/comm/registry.h"
 #include "kith/telemetry/file_sink.h"
 #include "kith/train/data/dataset.h"
 #include "kith/train/local_world.h"
@@ -40,24 +38,15 @@ std::int64_t check_data(const Job& job, const DataFolders& data) {
   return total_steps(job, *open_dataset(job, data));
 }
 
-Summary train_in_process(const TrainerOptions& options, const DataFolders& data, int worker,
-                         const std::filesystem::path& store_folder, const std::atomic<bool>& interrupted) {
+Summary train_in_process(const TrainerOptions& options, const DataFolders& data, const launch::Joined& joined,
+                         const std::atomic<bool>& interrupted) {
   const auto dataset = open_dataset(options.job, data);
   const SteadyClock clock;
-  StderrLog log(cat("worker ", worker), LogLevel::warning);
-  comm::FileStore store(store_folder);
-  const Members members = Members::first(static_cast<int>(options.job.world.workers));
-  comm::TransportOptions place;
-  place.self = WorkerId{worker};
-  place.workers = members.workers;
-  place.store = &store;
-  place.log = &log;
-  const auto transport = comm::make_transport(options.job.world.backend, place);
-  const engine::World world{.transport = transport.get(),
-                            .store = &store,
-                            .members = members,
+  const engine::World world{.transport = &joined.transport(),
+                            .store = &joined.store(),
+                            .members = joined.members(),
                             .clock = &clock,
-                            .log = &log,
+                            .log = nullptr,
                             .trace = nullptr};
   return train_worker(options, *dataset, world, interrupted);
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <atomic>
-#include <filesystem>
 
+#include "kith/launch/join.h"
 #include "kith/train/data/folders.h"
 #include "kith/train/run/trainer.h"
 
@@ -12,9 +12,9 @@ namespace kith::train {
 // started.
 std::int64_t check_data(const Job& job, const DataFolders& data);
 
-// A worker's run in this process, one of several processes that share the store's folder.
-Summary train_in_process(const TrainerOptions& options, const DataFolders& data, int worker,
-                         const std::filesystem::path& store, const std::atomic<bool>& interrupted);
+// The run of one worker, which is this process, in the world that it has joined.
+Summary train_in_process(const TrainerOptions& options, const DataFolders& data, const launch::Joined& joined,
+                         const std::atomic<bool>& interrupted);
 
 // All workers as threads of this process. When one fails the others end, and the first failure is thrown.
 Summary train_in_threads(const TrainerOptions& options, const DataFolders& data,

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include <c10/core/DeviceGuard.h>
 #include <torch/torch.h>
 
 #include "kith/base/error.h"
@@ -14,10 +15,13 @@
 #include "kith/base/text.h"
 #include "kith/telemetry/span.h"
 #include "kith/train/checkpoint.h"
+#include "kith/train/compat.h"
 #include "kith/train/data/dataset.h"
+#include "kith/train/data/loader.h"
 #include "kith/train/data/sampler.h"
 #include "kith/train/data_parallel.h"
 #include "kith/train/export.h"
+#include "kith/train/grad_scaler.h"
 #include "kith/train/lr_schedule.h"
 #include "kith/train/models/model.h"
 #include "kith/train/run/evaluate.h"
@@ -62,6 +66,26 @@ Options wrapper_options(const TrainerOptions& options) {
   return wrapper;
 }
 
+// The workers of a machine take its GPUs in turn.
+torch::Device device_for(const Job& job, const engine::World& world) {
+  if (job.world.device == "cpu") return torch::kCPU;
+  const auto gpus = static_cast<int>(torch::cuda::device_count());
+  if (gpus == 0)
+    throw InputError("no GPU here", "world.device", "cpu; or a kith and a LibTorch built with CUDA");
+  const std::vector<WorkerId>& workers = world.transport->workers();
+  const std::vector<int>& machines = world.transport->machines();
+  const auto self = static_cast<std::size_t>(std::ranges::find(workers, world.self()) - workers.begin());
+  const auto before =
+      std::count(machines.begin(), machines.begin() + static_cast<std::ptrdiff_t>(self), machines[self]);
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(before % gpus)};
+}
+
+std::shared_ptr<Model> model_on(torch::Device device, const Job& job) {
+  std::shared_ptr<Model> model = make_model(job);
+  model->to(device);
+  return model;
+}
+
 class Trainer {
  public:
   Trainer(const TrainerOptions& options, const Dataset& dataset, const engine::World& world)
@@ -71,18 +95,17 @@ class Trainer {
         world_(world),
         steps_(total_steps(options.job, dataset)),
         lr_(lr_options(options.job, steps_)),
-        model_(make_model(options.job)),
+        device_(device_for(options.job, world)),
+        current_device_(device_),
+        model_(model_on(device_, options.job)),
         wrapped_(model_, world, wrapper_options(options)),
-        sampler_(sampler_options(options.job, dataset, world.rank())),
+        loader_(dataset, resumed_sampler(), {.device = device_}),
         requests_(world, wrapped_.options().engine),
         metrics_(options.folder.metrics(world.self().value), wrapped_.steps()) {
-    if (const auto& resumed = wrapped_.resumed()) {
-      sampler_.seek(resumed->position);
-    } else {
-      // Dropout draws other numbers on every worker. A resumed run has its generator's state from the
-      // checkpoint.
-      if (job_.model.dropout > 0) torch::manual_seed(hash_words(job_.train.seed, world.rank()));
-    }
+    // Dropout draws other numbers on every worker. A resumed run has its generator's state from the
+    // checkpoint.
+    if (!wrapped_.resumed() && job_.model.dropout > 0)
+      torch::manual_seed(hash_words(job_.train.seed, world.rank()));
     if (world_.rank() == 0) start_progress();
   }
 
@@ -102,10 +125,42 @@ class Trainer {
       after_step();
     }
     if (ending == Ending::finished) finish();
+    flush_metrics();
     return summarize(ending);
   }
 
  private:
+  // The numbers of a step, some of them still on their way from the device.
+  struct PendingMetrics {
+    StepMetrics metrics;
+    std::vector<Reading> losses;
+    std::shared_future<double> gradient_norm;
+  };
+
+  bool scales_loss() const { return job_.train.precision == "fp16"; }
+
+  // The position in a checkpoint: the sampler's, then the scaler's where there is one.
+  Sampler resumed_sampler() {
+    Sampler sampler(sampler_options(job_, dataset_, world_.rank()));
+    if (const auto& resumed = wrapped_.resumed()) {
+      const std::size_t scaler = scales_loss() ? scaler_.state().size() : 0;
+      const std::span<const std::byte> position = resumed->position;
+      const std::size_t split = position.size() - std::min(scaler, position.size());
+      sampler.seek(position.first(split));
+      if (scales_loss()) scaler_.restore(position.subspan(split));
+    }
+    return sampler;
+  }
+
+  std::vector<std::byte> position() const {
+    std::vector<std::byte> bytes = loader_.position();
+    if (scales_loss()) {
+      const std::vector<std::byte> scaler = scaler_.state();
+      bytes.insert(bytes.end(), scaler.begin(), scaler.end());
+    }
+    return bytes;
+  }
+
   void start_progress() {
     ProgressOptions progress;
     progress.terminal = options_.terminal;
@@ -131,54 +186,65 @@ class Trainer {
     return {world_.trace, *world_.clock, {.name = name, .category = "train", .worker = world_.self()}};
   }
 
+  torch::Tensor forward(const Batch& batch) {
+    const auto forward = span("forward");
+    std::optional<compat::Autocast> autocast;
+    if (job_.train.precision != "fp32")
+      autocast.emplace(device_.type(), scales_loss() ? torch::kFloat16 : torch::kBFloat16);
+    return torch::nn::functional::cross_entropy(model_->forward(batch.input), batch.target);
+  }
+
   // Forward and backward; the gradients add up in the parameters. Returns the loss.
-  double accumulate_gradient() {
-    const std::uint64_t epoch = sampler_.epoch();
-    const Batch batch = dataset_.train(sampler_.next(), epoch);
-    torch::Tensor loss;
-    {
-      const auto forward = span("forward");
-      loss = torch::nn::functional::cross_entropy(model_->forward(batch.input), batch.target);
-    }
+  Reading accumulate_gradient() {
+    const torch::Tensor loss = forward(loader_.next());
     const auto backward = span("backward");
-    loss.backward();
-    return loss.item<double>();
+    (scales_loss() ? scaler_.scale(loss) : loss).backward();
+    return wrapped_.read(loss);
   }
 
   void iterate() {
     const Clock::Time start = world_.clock->now();
     const auto iteration = span("iteration");
-    StepMetrics metrics;
-    metrics.epoch = sampler_.epoch();
-    metrics.lr = lr_at(lr_, wrapped_.steps());
-    wrapped_.set_lr(metrics.lr);
+    PendingMetrics now;
+    now.metrics.epoch = loader_.epoch();
+    now.metrics.lr = lr_at(lr_, wrapped_.steps());
+    wrapped_.set_lr(now.metrics.lr);
     wrapped_.zero_grad();
-    double loss = 0;
     for (std::int64_t i = 1; i < job_.train.accumulate; ++i) {
       const auto guard = wrapped_.no_sync();
-      loss += accumulate_gradient();
+      now.losses.push_back(accumulate_gradient());
     }
-    loss += accumulate_gradient();
-
-    const double scale = 1 / static_cast<double>(job_.train.accumulate);
-    metrics.loss = loss * scale;
-    if (job_.train.clip > 0) wrapped_.clip_grad_norm(job_.train.clip);
-    {
-      const auto step = span("step");
-      record(wrapped_.step({.gradient_scale = scale}), metrics);
-    }
-    metrics.seconds = seconds(world_.clock->now() - start);
-    metrics_.write(metrics);
-    if (progress_) progress_->step(metrics);
+    now.losses.push_back(accumulate_gradient());
+    step(now);
+    // On a GPU these have arrived while this step was under way.
+    flush_metrics();
+    now.metrics.seconds = seconds(world_.clock->now() - start);
+    pending_ = std::move(now);
+    if (device_.is_cpu()) flush_metrics();
   }
 
-  static void record(const StepReport& report, StepMetrics& metrics) {
-    metrics.step = report.step + 1;
-    metrics.gradient_norm = report.gradient_norm;
-    metrics.skipped = report.skipped;
-    metrics.waited_seconds = seconds(report.waited);
-    metrics.bytes_read = report.bytes_read;
-    metrics.bytes_published = report.bytes_published;
+  void step(PendingMetrics& now) {
+    const auto step = span("step");
+    if (job_.train.clip > 0) wrapped_.clip_grad_norm(job_.train.clip);
+    const StepOptions options{.gradient_scale = 1 / static_cast<double>(job_.train.accumulate)};
+    const StepReport report = scales_loss() ? scaler_.step(wrapped_, options) : wrapped_.step(options);
+    now.gradient_norm = report.gradient_norm;
+    now.metrics.step = report.step + 1;
+    now.metrics.skipped = report.skipped;
+    now.metrics.waited_seconds = seconds(report.waited);
+    now.metrics.bytes_read = report.bytes_read;
+    now.metrics.bytes_published = report.bytes_published;
+  }
+
+  void flush_metrics() {
+    if (!pending_) return;
+    StepMetrics& metrics = pending_->metrics;
+    for (const Reading& loss : pending_->losses)
+      metrics.loss += loss.get() / static_cast<double>(job_.train.accumulate);
+    if (pending_->gradient_norm.valid()) metrics.gradient_norm = pending_->gradient_norm.get();
+    metrics_.write(metrics);
+    if (progress_) progress_->step(metrics);
+    pending_.reset();
   }
 
   void after_step() {
@@ -189,6 +255,7 @@ class Trainer {
   }
 
   void evaluate_now() {
+    flush_metrics();
     const auto evaluation = span("evaluation");
     last_ = evaluate(wrapped_, *model_, dataset_, job_);
     metrics_.write(*last_);
@@ -196,8 +263,9 @@ class Trainer {
   }
 
   void save() {
+    flush_metrics();
     const auto saving = span("checkpoint");
-    const std::vector<std::byte> position = sampler_.position();
+    const std::vector<std::byte> position = this->position();
     const auto folder = save_checkpoint(wrapped_, {.root = options_.folder.checkpoints(),
                                                    .keep = static_cast<int>(job_.checkpoint.keep),
                                                    .position = position});
@@ -244,11 +312,15 @@ class Trainer {
   const engine::World& world_;
   const std::int64_t steps_;
   const LrOptions lr_;
+  const torch::Device device_;
+  const c10::DeviceGuard current_device_;  // what torch does without a device in sight goes there too
   const std::shared_ptr<Model> model_;
   DecentralizedDataParallel wrapped_;
-  Sampler sampler_;
+  GradScaler scaler_;
+  Loader loader_;
   StopRequests requests_;
   MetricsFile metrics_;
+  std::optional<PendingMetrics> pending_;
   std::unique_ptr<Progress> progress_;  // worker 0
   std::optional<EvalMetrics> last_;
 };

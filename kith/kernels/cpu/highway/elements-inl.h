@@ -141,6 +141,7 @@ HWY_INLINE hn::Vec<D> load(D d, const void* data, DType type, std::size_t i) {
       return widen(floats_from_f16(df, hn::PromoteTo(Words<D>(), bits)));
     }
     case DType::f64:
+    case DType::i8:  // decoded before it gets here (cpu/staging.h)
       break;
   }
   const double* from = static_cast<const double*>(data) + i;

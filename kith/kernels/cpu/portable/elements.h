@@ -23,7 +23,7 @@ void narrow_all(const T* from, std::size_t count, void* to, std::size_t begin, N
     words[i] = static_cast<Word>(narrow(from[i]));
 }
 
-// Elements begin .. begin + count of `from`, as T.
+// Elements begin .. begin + count of `from`, as T. Not of i8, which cpu/staging.h decodes.
 template <class T>
 void load_elements(const void* from, DType type, std::size_t begin, std::size_t count, T* to) {
   const auto same = [](auto x) { return x; };
@@ -36,6 +36,8 @@ void load_elements(const void* from, DType type, std::size_t begin, std::size_t 
       return widen_all<T, std::uint16_t>(from, begin, count, to, float_from_bf16);
     case DType::f16:
       return widen_all<T, std::uint16_t>(from, begin, count, to, float_from_f16);
+    case DType::i8:
+      break;
   }
 }
 
@@ -57,6 +59,8 @@ void store_elements(const T* from, std::size_t count, void* to, DType type, std:
       return narrow_all<T, std::uint16_t>(from, count, to, begin, to_bf16);
     case DType::f16:
       return narrow_all<T, std::uint16_t>(from, count, to, begin, to_f16);
+    case DType::i8:
+      break;
   }
 }
 

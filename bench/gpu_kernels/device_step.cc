@@ -1,0 +1,196 @@
+#include "bench/gpu_kernels/device_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kith/base/error.h"
+#include "kith/base/rng.h"
+#include "kith/base/text.h"
+#include "kith/kernels/cuda/device.h"
+#include "kith/kernels/int8.h"
+#include "kith/kernels/reference/reference_kernels.h"
+
+namespace kith::bench {
+namespace {
+
+using kernels::Pass;
+using kernels::Source;
+using kernels::cuda::require;
+
+constexpr std::size_t kDrawn = std::size_t{1} << 22;
+constexpr int kSecondMoments = 4;
+
+// Parameters, gradients and state as in the middle of training: drawn once and repeated over the vector.
+void fill(float* to, std::size_t count, int stream) {
+  std::vector<float> drawn(kDrawn);
+  for (std::size_t i = 0; i < kDrawn; ++i) {
+    const float uniform = static_cast<float>(mix_bits(hash_words(stream, i)) >> 40) * 0x1.0p-24F;
+    drawn[i] =
+        stream == kSecondMoments ? 1e-4F * (uniform + 0.1F) : (stream < 2 ? 1.0F : 0.01F) * (uniform - 0.5F);
+  }
+  for (std::size_t first = 0; first < count; first += kDrawn) {
+    const std::size_t bytes = std::min(kDrawn, count - first) * sizeof(float);
+    require(cudaMemcpy(to + first, drawn.data(), bytes, cudaMemcpyHostToDevice), "filling a vector");
+  }
+}
+
+template <class E>
+std::vector<E> download(const void* from, std::size_t count) {
+  std::vector<E> to(count);
+  require(cudaMemcpy(to.data(), from, count * sizeof(E), cudaMemcpyDeviceToHost), "reading back");
+  return to;
+}
+
+}  // namespace
+
+DeviceStep::DeviceStep(std::vector<Tensor> model, DType wire) : model_(std::move(model)), wire_(wire) {
+  for (const Tensor& tensor : model_) {
+    first_block_.push_back(blocks_);
+    blocks_ += kernels::int8_blocks(tensor.count);
+    count_ += tensor.count;
+  }
+  model_at_[0] = vector(0);
+  model_at_[1] = wire == DType::f32 ? vector(0) : model_at_[0];
+  slot_ = make_slot();
+  peer_ = make_slot();
+  m_ = vector(3);
+  v_ = vector(kSecondMoments);
+  accumulator_ = vector(5);
+  for (const Tensor& tensor : model_) {
+    gradients_.push_back(reinterpret_cast<float*>(own(tensor.count * sizeof(float)).get()));
+    fill(gradients_.back(), tensor.count, 2);
+  }
+}
+
+std::shared_ptr<std::byte> DeviceStep::own(std::size_t bytes) {
+  return memory_.emplace_back(kernels::cuda::allocate(bytes));
+}
+
+float* DeviceStep::vector(int stream) {
+  auto* const made = reinterpret_cast<float*>(own(count_ * sizeof(float)).get());
+  fill(made, count_, stream);
+  return made;
+}
+
+DeviceStep::Slot DeviceStep::make_slot() {
+  if (wire_ == DType::f32) return {vector(1), nullptr};
+  const std::shared_ptr<std::byte> memory = own(payload_bytes());
+  Slot slot{memory.get(), nullptr};
+  if (wire_ == DType::i8)
+    slot.scales = reinterpret_cast<float*>(memory.get() + kernels::int8_scales_at(count_));
+  // Something finite that is not a power of two, and scales to match.
+  require(cudaMemset(slot.values, 0x3d, payload_bytes()), "filling a slot");
+  return slot;
+}
+
+std::size_t DeviceStep::payload_bytes() const {
+  if (wire_ != DType::i8) return count_ * size_of(wire_);
+  return kernels::int8_scales_at(count_) + blocks_ * sizeof(float);
+}
+
+double DeviceStep::bytes(std::int64_t step) const {
+  // Reads: the model, the gradient, m, v, the accumulator. Writes: the model, the accumulator.
+  double vectors = 7;
+  if (step % kWindow == 0) vectors += 2;
+  const double exchanged = wire_ == DType::f32 ? 1 : 2;  // the neighbour's read; the own copy written
+  return vectors * sizeof(float) * static_cast<double>(count_) +
+         exchanged * static_cast<double>(payload_bytes());
+}
+
+Pass<float> DeviceStep::pass(const Tensor& tensor, std::int64_t step, std::vector<Source>& sources) const {
+  const auto index = static_cast<std::size_t>(&tensor - model_.data());
+  const std::size_t first = tensor.first;
+  const auto place = [&](const Slot& slot) {
+    return static_cast<std::byte*>(slot.values) + first * size_of(wire_);
+  };
+  const auto scales = [&](const Slot& slot) {
+    return slot.scales == nullptr ? nullptr : slot.scales + first_block_[index];
+  };
+  float* const now = model_at_[step % 2] + first;
+  float* const next = model_at_[(step + 1) % 2] + first;
+  sources.push_back({place(peer_), wire_, 0.5, scales(peer_)});
+  if (wire_ == DType::f32) {
+    sources.push_back({now, DType::f32, 0.5});
+  } else {
+    // x + (q_peer - q) / 2 with q = x as published
+    sources.push_back({now, DType::f32, -0.5, nullptr, wire_});
+    sources.push_back({now, DType::f32, 1});
+  }
+  kernels::AdamOptions adam{
+      .lr = 1e-3, .decay = tensor.decays ? 0.1 : 0, .decay_kind = kernels::Decay::decoupled};
+  adam.step = step;
+  Pass<float> made;
+  made.to.values = next;
+  if (wire_ != DType::f32) made.to = {next, place(slot_), wire_, scales(slot_)};
+  made.mix = {sources};
+  made.gradient = {gradients_[index]};
+  made.state = {m_ + first, v_ + first, accumulator_ + first};
+  made.step = kernels::AccumAdamOptions{adam, kWindow};
+  made.count = tensor.count;
+  return made;
+}
+
+void DeviceStep::run(kernels::Kernels<float>& kernels, std::int64_t step, std::size_t per_launch) {
+  std::vector<std::vector<Source>> sources(model_.size());
+  std::vector<Pass<float>> passes;
+  for (std::size_t i = 0; i < model_.size(); ++i) {
+    sources[i].reserve(3);
+    passes.push_back(pass(model_[i], step, sources[i]));
+  }
+  for (std::size_t i = 0; i < passes.size(); i += per_launch)
+    kernels.run(std::span(passes).subspan(i, std::min(per_launch, passes.size() - i)));
+}
+
+void DeviceStep::verify(kernels::Kernels<float>& kernels) {
+  const auto reference = kernels::make_reference_kernels<float>();
+  for (const std::int64_t step : {std::int64_t{3}, std::int64_t{4}}) {
+    struct Sample {
+      Pass<float> pass;
+      std::vector<Source> sources;
+      std::vector<std::vector<std::byte>> bytes;
+    };
+    std::vector<Sample> samples(model_.size());
+    // Copies of what the pass reads, before it runs; up to 160 whole blocks of every tensor.
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      Sample& s = samples[i];
+      s.pass = pass(model_[i], step, s.sources);
+      s.pass.count = std::min(s.pass.count, 160 * kernels::kInt8Block);
+      const auto copy = [&](const void* from, std::size_t bytes) {
+        return s.bytes.emplace_back(download<std::byte>(from, bytes)).data();
+      };
+      const std::size_t count = s.pass.count;
+      for (Source& source : s.sources) {
+        source.data = copy(source.data, count * size_of(source.type));
+        if (source.scales)
+          source.scales =
+              reinterpret_cast<float*>(copy(source.scales, kernels::int8_blocks(count) * sizeof(float)));
+      }
+      s.pass.gradient.data = copy(s.pass.gradient.data, count * sizeof(float));
+      for (float*& state : s.pass.state)
+        state = reinterpret_cast<float*>(copy(state, count * sizeof(float)));
+    }
+    run(kernels, step);
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      Sample& s = samples[i];
+      const std::size_t count = s.pass.count;
+      std::vector<Source> on_device;
+      const Pass<float> device = pass(model_[i], step, on_device);
+      std::vector<float> want(count);
+      s.pass.to = {want.data()};
+      s.pass.mix.sources = s.sources;
+      reference->run({&s.pass, 1});
+      const std::vector<float> got = download<float>(device.to.values, count);
+      const std::vector<float> moments = download<float>(device.state[1], count);
+      for (std::size_t k = 0; k < count; ++k) {
+        if (std::fabs(got[k] - want[k]) <= 2e-6F && std::fabs(moments[k] - s.pass.state[1][k]) <= 1e-9F)
+          continue;
+        throw Error(
+            cat("step ", step, ", tensor ", i, ", element ", k, " is ", got[k], " instead of ", want[k]),
+            cat("wire ", name_of(wire_)));
+      }
+    }
+  }
+}
+
+}  // namespace kith::bench

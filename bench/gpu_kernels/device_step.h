@@ -1,0 +1,61 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "bench/gpu_kernels/gpt2.h"
+#include "kith/kernels/kernels.h"
+
+namespace kith::bench {
+
+constexpr int kWindow = 4;
+
+// One worker's memory on the GPU and a neighbour's published model, and the step over it: mix with that
+// neighbour, accumulated AdamW over a window of 4, publish. On the fp32 wire the model alternates between the
+// two slots of its window; on the others it keeps its place and the slot gets the encoded copy.
+class DeviceStep {
+ public:
+  DeviceStep(std::vector<Tensor> model, DType wire);
+
+  // Step `step` (from 1), in launches of `per_launch` tensors each.
+  void run(kernels::Kernels<float>& kernels, std::int64_t step, std::size_t per_launch = 1000);
+
+  // Runs two steps, the second of which commits, and compares samples with the double reference. Throws Error
+  // where they differ.
+  void verify(kernels::Kernels<float>& kernels);
+
+  std::size_t count() const { return count_; }
+  std::size_t payload_bytes() const;
+  // What step `step` must read and write, each vector once.
+  double bytes(std::int64_t step) const;
+
+ private:
+  struct Slot {
+    void* values = nullptr;
+    float* scales = nullptr;
+  };
+
+  float* vector(int stream);
+  std::shared_ptr<std::byte> own(std::size_t bytes);
+  Slot make_slot();
+  kernels::Pass<float> pass(const Tensor& tensor, std::int64_t step,
+                            std::vector<kernels::Source>& sources) const;
+
+  const std::vector<Tensor> model_;
+  const DType wire_;
+  std::size_t count_ = 0;
+  std::size_t blocks_ = 0;                // of int8, each tensor from its own start
+  std::vector<std::size_t> first_block_;  // by tensor
+  std::vector<std::shared_ptr<std::byte>> memory_;
+  float* model_at_[2] = {};  // the same twice unless the layout alternates
+  Slot slot_;
+  Slot peer_;
+  float* m_ = nullptr;
+  float* v_ = nullptr;
+  float* accumulator_ = nullptr;
+  std::vector<float*> gradients_;  // each on its own, as a framework allocates them
+};
+
+}  // namespace kith::bench

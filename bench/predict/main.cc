@@ -1,0 +1,136 @@
+// The runtime model against what bench/cluster measured on hosts of one machine. Every prediction is made
+// from local-only iterations of the same set-up and the rate of the link: never from a configuration of the
+// kind that it predicts.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <thread>
+
+#include "bench/common/report.h"
+#include "bench/predict/measured.h"
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+#include "kith/graph/schedule.h"
+#include "kith/sim/shared_cores.h"
+
+namespace kith::bench {
+namespace {
+
+struct Flags {
+  Options common;
+  std::string csv = "docs/results/cluster.csv";
+  int cores = static_cast<int>(std::thread::hardware_concurrency());
+  double cpu_ms_per_mb = 0.6;  // of processor time, for each byte sent or received between hosts
+};
+
+const std::vector<std::string> kModes{"ddp", "allreduce", "exp", "exp-bf16", "aer", "aer-bf16"};
+constexpr double kBucketBytes = 25 << 20;
+
+sim::Scenario scenario_of(const Configuration& measured, const std::string& mode, int cores) {
+  using sim::Distribution;
+  sim::Scenario scenario;
+  scenario.placement =
+      graph::Shape(std::vector<int>(static_cast<std::size_t>(measured.hosts()), measured.workers_per_host()));
+  // Inside a host nothing travels: models are read where they lie, and that is part of the step.
+  scenario.network = {{0, 1e12}, {100e-6, measured.link_bytes_per_s}, measured.link_bytes_per_s};
+  const std::string topology = mode.substr(0, mode.find('-'));
+  if (topology != "ddp" && topology != "allreduce")
+    scenario.schedule = graph::make_schedule({.topology = topology, .shape = scenario.placement});
+  if (mode.ends_with("-bf16")) scenario.wire = DType::bf16;
+  // PyTorch's ring goes through every worker, kith's hops through every host.
+  scenario.collective = mode == "ddp" ? sim::Collective::ring : sim::Collective::three_hop;
+
+  // Local-only iterations of all workers at once, as processor time of one.
+  const double share = std::min(1.0, static_cast<double>(cores) / scenario.placement.workers());
+  const double local = measured.iteration_s.at("none") * share;
+  const double step = measured.local_step_s * share;
+  const double bytes = 4 * measured.parameters();
+  const double bucket_bytes = mode == "allreduce" ? std::max(1e6, bytes / 6) : kBucketBytes;
+  const int buckets = std::max(1, static_cast<int>(bytes / bucket_bytes + 0.5));
+  scenario.job.forward = Distribution::constant((local - step) / 3);
+  for (int b = 0; b < buckets; ++b) {
+    scenario.job.buckets.push_back({bytes / buckets, Distribution::constant((local - step) * 2 / 3 / buckets),
+                                    Distribution::constant(step / buckets)});
+  }
+  scenario.iterations = 60;
+  scenario.warm_up = 12;
+  return scenario;
+}
+
+class Judge {
+ public:
+  explicit Judge(const Flags& flags) : flags_(flags) {}
+
+  int run() {
+    std::printf("%-12s %8s  %-10s %12s %12s %8s\n", "set-up", "Gbit/s", "mode", "measured ms", "predicted",
+                "error");
+    for (const Configuration& configuration : read_measured(flags_.csv))
+      judge(configuration);
+    std::sort(errors_.begin(), errors_.end());
+    const double median = errors_[errors_.size() / 2];
+    std::printf(
+        "\n%zu predictions: median error %.1f%%, worst %.1f%%; the planner's choice loses at most %.1f%%\n",
+        errors_.size(), 100 * median, 100 * errors_.back(), 100 * worst_choice_);
+    report_.at_most("predict.median_error", median, 0.10);
+    report_.at_most("predict.worst_error", errors_.back(), 0.25);
+    report_.at_most("predict.choice_over_best", worst_choice_, 0.05);
+    return report_.finish(flags_.common);
+  }
+
+ private:
+  void judge(const Configuration& configuration) {
+    std::string chosen;
+    double chosen_s = INFINITY, best_s = INFINITY;
+    for (const std::string& mode : kModes) {
+      const auto found = configuration.iteration_s.find(mode);
+      if (found == configuration.iteration_s.end()) continue;
+      const sim::SharedCores shared{flags_.cores, flags_.cpu_ms_per_mb * 1e-9};
+      const double predicted =
+          sim::simulate_shared(scenario_of(configuration, mode, flags_.cores), shared).iteration_s;
+      const double error = predicted / found->second - 1;
+      errors_.push_back(std::abs(error));
+      std::printf("%-12s %8.1f  %-10s %12.1f %12.1f %7.1f%%\n", configuration.setup.c_str(),
+                  configuration.gbit, mode.c_str(), 1e3 * found->second, 1e3 * predicted, 100 * error);
+      report_.measure(cat(mode, "_", configuration.setup, "_", configuration.gbit, "_error"), error, "");
+      if (mode == "ddp") continue;  // not one of kith's own
+      best_s = std::min(best_s, found->second);
+      if (predicted < chosen_s) {
+        chosen_s = predicted;
+        chosen = mode;
+      }
+    }
+    const double loss = configuration.iteration_s.at(chosen) / best_s - 1;
+    worst_choice_ = std::max(worst_choice_, loss);
+    std::printf("%-12s %8.1f  choice: %s, %.1f%% slower than the best measured\n",
+                configuration.setup.c_str(), configuration.gbit, chosen.c_str(), 100 * loss);
+  }
+
+  const Flags flags_;
+  Report report_{"predict"};
+  std::vector<double> errors_;
+  double worst_choice_ = 0;
+};
+
+}  // namespace
+}  // namespace kith::bench
+
+int main(int argc, char** argv) {
+  using namespace kith::bench;
+  Flags flags;
+  flags.common = parse(
+      argc, argv, "predict", "The runtime model against bench/cluster's measurements", [&](CLI::App& app) {
+        app.add_option("--csv", flags.csv, "what bench/cluster --csv wrote")->capture_default_str();
+        app.add_option("--cores", flags.cores, "that the hosts shared")->check(CLI::Range(1, 4096));
+        app.add_option("--cpu", flags.cpu_ms_per_mb, "processor time of a message, ms per MB")
+            ->capture_default_str();
+      });
+  try {
+    return Judge(flags).run();
+  } catch (const kith::InputError& error) {
+    std::cerr << "bench/predict: " << error.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,162 @@
+#include "kith/kernels/cpu/staging.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "kith/kernels/int8.h"
+
+namespace kith::kernels {
+namespace {
+
+constexpr std::size_t kTile = 8 * kInt8Block;
+
+template <class T>
+Int8Scale scale_of(const T* values, std::size_t count) {
+  std::uint32_t greatest = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    greatest = std::max(greatest, magnitude_bits(static_cast<float>(values[i])));
+  return int8_scale(greatest);
+}
+
+// Calls visit(first, count) for every block.
+template <class Visit>
+void for_blocks(std::size_t count, const Visit& visit) {
+  for (std::size_t first = 0; first < count; first += kInt8Block)
+    visit(first, std::min(kInt8Block, count - first));
+}
+
+template <class T>
+void encode(const T* values, std::size_t count, std::int8_t* to, float* scales) {
+  for_blocks(count, [&](std::size_t first, std::size_t n) {
+    const Int8Scale s = scale_of(values + first, n);
+    scales[first / kInt8Block] = s.scale;
+    for (std::size_t i = first; i < first + n; ++i)
+      to[i] = static_cast<std::int8_t>(int8_from_float(static_cast<float>(values[i]), s.inverse));
+  });
+}
+
+template <class T>
+void decode(const std::int8_t* from, const float* scales, std::size_t count, T* values) {
+  for_blocks(count, [&](std::size_t first, std::size_t n) {
+    const float scale = scales[first / kInt8Block];
+    for (std::size_t i = first; i < first + n; ++i)
+      values[i] = static_cast<T>(float_from_int8(from[i], scale));
+  });
+}
+
+const std::byte* shifted(const void* data, DType type, std::size_t elements) {
+  return static_cast<const std::byte*>(data) + elements * size_of(type);
+}
+
+template <class T>
+class Stage {
+ public:
+  Stage(const Job<T>& job, ConvertLoop convert)
+      : job_(job), convert_(convert), sources_(job.sources.begin(), job.sources.end()) {
+    std::size_t tiles = 0;
+    for (const Source& source : sources_)
+      tiles += is_special(source) ? 1 : 0;
+    decoded_.resize(tiles * kTile);
+  }
+
+  static bool is_special(const Source& source) { return source.type == DType::i8 || source.rounded_to; }
+
+  // The job on elements begin .. begin + count, counted from 0.
+  Job<T> tile(std::size_t begin, std::size_t count) {
+    Job<T> part = job_;
+    std::size_t next = 0;
+    for (std::size_t k = 0; k < sources_.size(); ++k) {
+      const Source& source = job_.sources[k];
+      sources_[k].data = shifted(source.data, source.type, begin);
+      if (!is_special(source)) continue;
+      T* const to = decoded_.data() + kTile * next++;
+      prepare(source, begin, count, to);
+      sources_[k] = {to, dtype_of<T>(), source.weight};
+    }
+    part.sources = sources_;
+    if (part.gradient.data != nullptr)
+      part.gradient.data = shifted(part.gradient.data, part.gradient.type, begin);
+    for (T*& state : part.state)
+      state = state == nullptr ? nullptr : state + begin;
+    part.to.values = part.to.values == nullptr ? next_.data() : part.to.values + begin;
+    if (encodes_here()) {
+      part.to.encoded = nullptr;
+      part.streams = false;  // it is read again at once
+    } else if (part.to.encoded != nullptr) {
+      part.to.encoded = const_cast<std::byte*>(shifted(part.to.encoded, part.to.encoded_type, begin));
+    }
+    part.native = is_native(part);
+    return part;
+  }
+
+  void finish(const Job<T>& part, std::size_t begin, std::size_t count) const {
+    if (!encodes_here()) return;
+    auto* const to = static_cast<std::int8_t*>(job_.to.encoded) + begin;
+    encode(part.to.values, count, to, job_.to.scales + begin / kInt8Block);
+  }
+
+ private:
+  bool encodes_here() const { return job_.to.encoded != nullptr && job_.to.encoded_type == DType::i8; }
+
+  void prepare(const Source& source, std::size_t begin, std::size_t count, T* to) {
+    const std::byte* const from = shifted(source.data, source.type, begin);
+    if (source.type == DType::i8)
+      return decode(reinterpret_cast<const std::int8_t*>(from), source.scales + begin / kInt8Block, count,
+                    to);
+    convert_({to, dtype_of<T>(), from, source.type}, {0, count});
+    if (*source.rounded_to == DType::i8) {
+      std::array<std::int8_t, kTile> bytes;
+      std::array<float, kTile / kInt8Block> scales;
+      encode(to, count, bytes.data(), scales.data());
+      return decode(bytes.data(), scales.data(), count, to);
+    }
+    std::array<std::uint16_t, kTile> words;
+    convert_({words.data(), *source.rounded_to, to, dtype_of<T>()}, {0, count});
+    convert_({to, dtype_of<T>(), words.data(), *source.rounded_to}, {0, count});
+  }
+
+  const Job<T>& job_;
+  const ConvertLoop convert_;
+  std::vector<Source> sources_;
+  std::vector<T> decoded_;
+  std::array<T, kTile> next_;  // where the values go that nobody wants
+};
+
+}  // namespace
+
+template <class T>
+bool is_native(const Job<T>& job) {
+  return (job.gradient.data == nullptr || job.gradient.type == dtype_of<T>()) &&
+         std::all_of(job.sources.begin(), job.sources.end(),
+                     [](const Source& source) { return source.type == dtype_of<T>(); });
+}
+
+template <class T>
+bool needs_staging(const Job<T>& job) {
+  return (job.to.encoded != nullptr && job.to.encoded_type == DType::i8) ||
+         std::any_of(job.sources.begin(), job.sources.end(), Stage<T>::is_special);
+}
+
+template <class T>
+void run_staged(const Job<T>& job, Range range, ConvertLoop convert,
+                const std::function<void(const Job<T>&, Range)>& loop) {
+  Stage<T> stage(job, convert);
+  for (std::size_t begin = range.begin; begin < range.end; begin += kTile) {
+    const std::size_t count = std::min(kTile, range.end - begin);
+    const Job<T> part = stage.tile(begin, count);
+    loop(part, Range{0, count});
+    stage.finish(part, begin, count);
+  }
+}
+
+template bool is_native(const Job<float>&);
+template bool is_native(const Job<double>&);
+template bool needs_staging(const Job<float>&);
+template bool needs_staging(const Job<double>&);
+template void run_staged(const Job<float>&, Range, ConvertLoop,
+                         const std::function<void(const Job<float>&, Range)>&);
+template void run_staged(const Job<double>&, Range, ConvertLoop,
+                         const std::function<void(const Job<double>&, Range)>&);
+
+}  // namespace kith::kernels

@@ -1,0 +1,138 @@
+#include "kith/kernels/cuda/cuda_device.h"
+
+#include <cstring>
+#include <utility>
+
+#include <cuda_runtime_api.h>
+
+#include "kith/base/text.h"
+#include "kith/kernels/cuda/device.h"
+
+namespace kith::kernels {
+namespace {
+
+using cuda::OnDevice;
+using cuda::require;
+
+// A recorded event. Who waits for it sleeps; nobody asks for its time.
+class EventPoint final : public Point {
+ public:
+  EventPoint(int device, cudaStream_t stream) : device_(device) {
+    const OnDevice on(device_);
+    require(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming | cudaEventBlockingSync),
+            "cudaEventCreate");
+    const cudaError_t recorded = cudaEventRecord(event_, stream);
+    if (recorded != cudaSuccess) cudaEventDestroy(event_);
+    require(recorded, "cudaEventRecord");
+  }
+  ~EventPoint() override { cudaEventDestroy(event_); }
+  EventPoint(const EventPoint&) = delete;
+  EventPoint& operator=(const EventPoint&) = delete;
+
+  void wait() const override {
+    const OnDevice on(device_);
+    require(cudaEventSynchronize(event_), "cudaEventSynchronize");
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  const int device_;
+  cudaEvent_t event_ = nullptr;
+};
+
+class StreamQueue final : public Queue {
+ public:
+  StreamQueue(int device, cudaStream_t stream, bool owned)
+      : device_(device), stream_(stream), owned_(owned) {}
+  ~StreamQueue() override {
+    if (owned_) cudaStreamDestroy(stream_);  // what is on it is still done
+  }
+  StreamQueue(const StreamQueue&) = delete;
+  StreamQueue& operator=(const StreamQueue&) = delete;
+
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes == 0) return;
+    const OnDevice on(device_);
+    require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+  }
+  void zero(void* to, std::size_t bytes) override {
+    if (bytes == 0) return;
+    const OnDevice on(device_);
+    require(cudaMemsetAsync(to, 0, bytes, stream_), "cudaMemsetAsync");
+  }
+  Mark mark() override { return std::make_shared<EventPoint>(device_, stream_); }
+  void after(const Mark& mark) override {
+    if (!mark) return;
+    const OnDevice on(device_);
+    // Marks of this device's queues are all of this kind.
+    const auto& point = static_cast<const EventPoint&>(*mark);
+    require(cudaStreamWaitEvent(stream_, point.event(), 0), "cudaStreamWaitEvent");
+  }
+  std::unique_ptr<Kernels<float>> kernels_f32() override {
+    return make_cuda_kernels<float>({device_, stream_});
+  }
+  std::unique_ptr<Kernels<double>> kernels_f64() override {
+    return make_cuda_kernels<double>({device_, stream_});
+  }
+
+ private:
+  const int device_;
+  const cudaStream_t stream_;
+  const bool owned_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(const CudaOptions& options)
+      : index_(options.device), compute_(options.device, options.stream, false) {
+    const OnDevice on(index_);
+    require(cudaFree(nullptr), name());  // makes the context now, where an error can be told
+  }
+
+  std::string name() const override { return cat("cuda:", index_); }
+  bool host() const override { return false; }
+
+  Buffer allocate(std::size_t bytes) override {
+    if (bytes == 0) return {};
+    const OnDevice on(index_);
+    std::shared_ptr<std::byte> block = cuda::allocate(bytes);
+    require(cudaMemsetAsync(block.get(), 0, bytes, cudaStreamPerThread), "cudaMemsetAsync");
+    require(cudaStreamSynchronize(cudaStreamPerThread), "cudaMemset");  // every queue may use it
+    return {std::move(block), bytes};
+  }
+
+  Buffer allocate_pinned(std::size_t bytes) override {
+    if (bytes == 0) return {};
+    const OnDevice on(index_);
+    void* block = nullptr;
+    require(cudaHostAlloc(&block, bytes, cudaHostAllocPortable), cat(bytes, " bytes of pinned memory"));
+    std::shared_ptr<std::byte> owner(static_cast<std::byte*>(block), [](std::byte* b) { cudaFreeHost(b); });
+    std::memset(block, 0, bytes);
+    return {std::move(owner), bytes};
+  }
+
+  Queue& compute() override { return compute_; }
+
+  std::unique_ptr<Queue> make_queue() override {
+    const OnDevice on(index_);
+    cudaStream_t stream = nullptr;
+    require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    return std::make_unique<StreamQueue>(index_, stream, true);
+  }
+
+ private:
+  const int index_;
+  StreamQueue compute_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
+  return std::make_unique<CudaDevice>(options);
+}
+
+std::unique_ptr<Queue> make_cuda_queue(const CudaOptions& options) {
+  return std::make_unique<StreamQueue>(options.device, options.stream, false);
+}
+
+}  // namespace kith::kernels

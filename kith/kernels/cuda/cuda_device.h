@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+
+#include "kith/kernels/cuda/cuda_kernels.h"
+#include "kith/kernels/device.h"
+
+namespace kith::kernels {
+
+// A GPU whose compute queue is the stream given, which outlives the device. Other queues are streams of its
+// own that do not wait for the default stream. Error when the GPU cannot be used.
+std::unique_ptr<Device> make_cuda_device(const CudaOptions& options = {});
+
+// Another stream of that GPU as a queue; it outlives the queue. Its marks and those of the device's own
+// queues are of one kind.
+std::unique_ptr<Queue> make_cuda_queue(const CudaOptions& options);
+
+}  // namespace kith::kernels

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kith/comm/net/address.h"
+#include "kith/launch/environment.h"
+
+namespace kith::launch {
+
+// A variable that was looked at, and what it held; nothing when it is not set.
+struct Variable {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+// Where the workers of a run find each other: a folder that they share, or a TCP store in worker 0's process.
+struct MeetingPoint {
+  std::string folder;
+  comm::net::Address address;  // where `folder` is empty
+  std::string origin;          // how it was found: "MASTER_PORT + 1", "KITH_STORE"
+
+  bool is_folder() const { return !folder.empty(); }
+  // The folder, or "HOST:PORT".
+  std::string text() const;
+};
+
+// A process's place in its world, as whoever started it told.
+struct Place {
+  // "flags", "kith", "torchrun", "Open MPI", "Slurm"; "none" for a process that nobody placed.
+  std::string launcher = "none";
+  std::string run;  // the launcher's name for the run, where it has one: equal on all workers
+  int worker = 0;
+  int workers = 1;
+  std::optional<int> local_rank;      // among the workers of this machine, where it is told
+  std::optional<int> local_workers;   // how many those are
+  std::optional<MeetingPoint> store;  // always there when there is more than one worker
+  std::string interface;              // to listen on and to connect from; empty: any
+  std::string secret;                 // of the run; empty: none
+  std::vector<Variable> variables;    // what was looked at, in order
+
+  // True when somebody else started this process as a worker.
+  bool placed() const { return launcher != "none"; }
+};
+
+// What the user says on the command line; overrides the environment.
+struct PlaceFlags {
+  std::optional<int> worker = {};
+  std::optional<int> workers = {};
+  std::string store = {};  // HOST:PORT, or a folder (a path with a '/')
+  std::string interface = {};
+};
+
+// The first of these that applies (docs/launchers.md has the table):
+//   flags      --worker, --workers, --store
+//   kith       KITH_WORKER, KITH_WORKERS, KITH_STORE
+//   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT
+//   Open MPI   OMPI_COMM_WORLD_RANK, ..._SIZE, ..._LOCAL_RANK, ..._LOCAL_SIZE
+//   Slurm      SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, SLURM_STEP_NODELIST, in a step of srun
+//   none       a single process
+// KITH_STORE, KITH_PORT, KITH_INTERFACE and KITH_SECRET_FILE go with any of them. InputError that lists the
+// launcher's variables with their values when some are missing or contradict each other.
+Place discover(const Environment& environment, const PlaceFlags& flags = {});
+
+}  // namespace kith::launch

@@ -1,0 +1,60 @@
+#include "kith/plan/measured.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+
+namespace kith::plan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.5g", value);
+  return text;
+}
+
+std::string milliseconds(double seconds) {
+  return number(seconds * 1e3) + "ms";
+}
+
+Json times(const std::vector<double>& samples_s, const std::string& place) {
+  if (samples_s.empty()) throw InputError("no samples", place, "measure at least one step");
+  Json samples = Json::array();
+  for (double sample : samples_s)
+    samples.push_back(milliseconds(sample));
+  return {{"samples", samples}};
+}
+
+Json link(const sim::Link& link) {
+  return {{"latency", number(link.latency_s * 1e6) + "us"},
+          {"bandwidth", number(link.bytes_per_s / 1e6) + "MB/s"}};
+}
+
+}  // namespace
+
+std::string profile_json(const Measured& measured) {
+  Json root{{"kith_profile", 1}, {"name", measured.name}, {"about", measured.about}};
+  root["nodes"] = measured.nodes.text();
+  root["forward"] = times(measured.forward_s, "forward");
+  for (std::size_t b = 0; b < measured.buckets.size(); ++b) {
+    const MeasuredBucket& bucket = measured.buckets[b];
+    root["buckets"].push_back({{"bytes", cat(static_cast<std::int64_t>(bucket.bytes))},
+                               {"backward", times(bucket.backward_s, cat("bucket ", b))},
+                               {"step", times(bucket.step_s, cat("bucket ", b))}});
+  }
+  root["batch"] = {{"cv", std::max(0.0, std::stod(number(measured.batch_cv)))}};
+  root["links"] = Json::object();
+  if (measured.inside) root["links"]["inside"] = link(*measured.inside);
+  if (measured.between) root["links"]["between"] = link(*measured.between);
+  if (measured.nic_bytes_per_s) root["links"]["nic"] = number(*measured.nic_bytes_per_s / 1e6) + "MB/s";
+  if (measured.memory_bytes_per_s > 0)
+    root["memory_bandwidth"] = number(measured.memory_bytes_per_s / 1e6) + "MB/s";
+  return root.dump(1) + "\n";
+}
+
+}  // namespace kith::plan

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "kith/sim/scenario.h"
+#include "kith/sim/simulate.h"
+
+namespace kith::sim {
+
+// Workers that run on fewer processors than there are workers: hosts of a lab on one machine, or several
+// workers on a few cores. Whoever computes gets an equal share, at most one core; whoever waits leaves its
+// share to the others.
+struct SharedCores {
+  int cores = 1;
+  // Processor time that a worker spends on each byte that it sends to, or gets from, another node.
+  double seconds_per_byte = 0;
+};
+
+// The scenario on shared cores. The job's times are processor times: what a worker takes alone on a core.
+// Every time is its mean (no spread). A message of a pair or of a neighbour leaves when it is published, as
+// kith's do; a group of more begins when its last member has published. For small worlds: it costs O(workers)
+// for every event.
+Result simulate_shared(const Scenario& scenario, const SharedCores& shared);
+
+}  // namespace kith::sim

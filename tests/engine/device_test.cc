@@ -1,0 +1,286 @@
+// The engine on a device that does its work later, in memory that the host cannot look at: the bits of the
+// host.
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/engine/engine_support.h"
+
+namespace kith::engine {
+namespace {
+
+std::string name_of_place(Place place) {
+  return place == Place::gpu ? "gpu" : place == Place::windows ? "windows" : "copies";
+}
+
+std::vector<Place> places() {
+  std::vector<Place> all{Place::windows, Place::copies};
+  for (const Place place : gpu_places())
+    all.push_back(place);
+  return all;
+}
+
+// Processes on a GPU have their windows in its memory.
+std::string processes(Place place) {
+  return place == Place::gpu ? "cuda_ipc" : "shm";
+}
+
+struct Case {
+  std::string algorithm, optimizer;
+  Place place;
+  std::optional<DType> wire = {};
+  Layout layout = Layout::automatic;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Place place : places()) {
+    for (const char* algorithm : {"awc", "atc", "dsgt", "sgp", "allreduce", "none"})
+      all.push_back({algorithm, "accum-adamw", place});
+    for (const char* algorithm : {"awc", "atc", "dsgt"})
+      all.push_back({algorithm, "sgd", place, DType::bf16});
+    all.push_back({"awc", "adam", place, {}, Layout::staged});
+  }
+  return all;
+}
+
+class OnDevice : public testing::TestWithParam<Case> {
+ protected:
+  static EngineOptions options() {
+    const Case& c = GetParam();
+    EngineOptions result =
+        options_for(c.algorithm, c.optimizer, c.algorithm == "sgp" ? "exp-directed" : "exp");
+    result.wire = c.wire;
+    result.layout = c.layout;
+    return result;
+  }
+};
+
+TEST_P(OnDevice, GivesTheBitsOfTheHost) {
+  EXPECT_EQ(train<float>("inproc", 4, options(), 9, GetParam().place),
+            train<float>("inproc", 4, options(), 9));
+}
+
+TEST_P(OnDevice, ProcessesGiveThemToo) {
+  EXPECT_EQ(train<double>(processes(GetParam().place), 2, options(), 6, GetParam().place),
+            train<double>("inproc", 2, options(), 6));
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, OnDevice, testing::ValuesIn(cases()), [](const auto& test) {
+  const Case& c = test.param;
+  return c.algorithm + "_" + name_of_place(c.place) + (c.wire ? "_bf16" : "") +
+         (c.layout == Layout::staged ? "_staged" : "");
+});
+
+class OnEitherDevice : public testing::TestWithParam<Place> {};
+
+TEST_P(OnEitherDevice, ClippingGivesTheBitsOfTheHost) {
+  for (const char* algorithm : {"awc", "dsgt", "allreduce"}) {
+    const auto clipped = [&](Place place) {
+      return support::run_world("inproc", 3, [&](support::Worker& worker) {
+        Quadratic<float> quadratic(worker, options_for(algorithm, "sgd", "complete"), {7, 1, 40, 16}, place);
+        quadratic.engine().start();
+        std::string norms;
+        for (int t = 0; t < 5; ++t) {
+          const StepReport report = quadratic.step({.gradient_scale = 0.5, .max_norm = 1.5});
+          EXPECT_TRUE(report.gradient_norm.valid());
+          norms += cat(std::hexfloat, report.gradient_norm.get(), " ");
+        }
+        return norms + text_of(quadratic.model());
+      });
+    };
+    EXPECT_EQ(clipped(GetParam()), clipped(Place::host)) << algorithm;
+  }
+}
+
+// Six steps, a copy of the state into an engine on another kind of device, four more: the same bits.
+TEST_P(OnEitherDevice, StateMovesBetweenHostAndDevice) {
+  for (const char* algorithm : {"awc", "dsgt", "none"}) {
+    const EngineOptions options = options_for(algorithm, "accum-adamw", "ring");
+    const auto straight = train<float>("inproc", 3, options, 10);
+    const auto moved = [&](Place first, Place second) {
+      std::vector<std::map<std::string, std::vector<std::byte>>> saved(3);
+      support::run_world("inproc", 3, [&](support::Worker& worker) {
+        Quadratic<float> quadratic(worker, options, {7, 1, 40, 16}, first);
+        quadratic.engine().start();
+        for (int t = 0; t < 6; ++t)
+          quadratic.step();
+        for (const StateSpan& span : quadratic.engine().state()) {
+          saved[static_cast<std::size_t>(worker.rank)][span.name].assign(span.bytes.begin(),
+                                                                         span.bytes.end());
+        }
+        return std::string();
+      });
+      return support::run_world("inproc", 3, [&](support::Worker& worker) {
+        Quadratic<float> quadratic(worker, options, {7, 1, 40, 16}, second);
+        quadratic.engine().restore(6);
+        for (const StateSpan& span : quadratic.engine().state()) {
+          const auto& bytes = saved[static_cast<std::size_t>(worker.rank)].at(span.name);
+          EXPECT_EQ(bytes.size(), span.bytes.size()) << span.name;
+          std::memcpy(span.bytes.data(), bytes.data(), bytes.size());
+        }
+        quadratic.engine().resume();
+        for (int t = 6; t < 10; ++t)
+          quadratic.step();
+        return text_of(quadratic.model());
+      });
+    };
+    EXPECT_EQ(moved(Place::host, GetParam()), straight) << algorithm;
+    EXPECT_EQ(moved(GetParam(), Place::host), straight) << algorithm;
+  }
+}
+
+TEST_P(OnEitherDevice, AverageAndDistanceAreThoseOfTheHost) {
+  const auto measured = [](Place place) {
+    return support::run_world("inproc", 3, [&](support::Worker& worker) {
+      Quadratic<float> quadratic(worker, options_for("awc", "sgd", "ring"), {7, 40}, place);
+      quadratic.engine().start();
+      for (int t = 0; t < 4; ++t)
+        quadratic.step();
+      const std::vector<kernels::Buffer> means{quadratic.device().allocate(7 * 4),
+                                               quadratic.device().allocate(40 * 4)};
+      const std::vector<void*> to{means[0].data(), means[1].data()};
+      quadratic.engine().average(to);
+      std::vector<float> mean(40);
+      kernels::copy_now(quadratic.device().compute(), mean.data(), to[1], 40 * 4);
+      return text_of(mean) + cat(std::hexfloat, quadratic.engine().consensus_distance());
+    });
+  };
+  EXPECT_EQ(measured(GetParam()), measured(Place::host));
+}
+
+TEST_P(OnEitherDevice, ADeadNeighbourIsReported) {
+  support::run_world(processes(GetParam()), 3, [](support::Worker& worker) {
+    Quadratic<float> quadratic(worker, options_for("awc", "adam", "complete"), {7, 1, 40, 16}, GetParam());
+    quadratic.engine().start();
+    if (worker.rank == 2) support::die(worker);
+    StepReport report;
+    for (int t = 0; t < 50 && report.lost.empty(); ++t)
+      report = quadratic.step();
+    EXPECT_EQ(report.lost, std::vector<WorkerId>{WorkerId{2}});
+    return std::string();
+  });
+}
+
+// 16-bit parameters follow their float master there too.
+TEST_P(OnEitherDevice, SixteenBitParametersAreThoseOfTheHost) {
+  const auto trained = [](Place place, Layout layout) {
+    return support::run_world("inproc", 2, [&](support::Worker& worker) {
+      const auto own = make_device(place, worker.rank);
+      kernels::Device& device = own ? *own : kernels::host_device();
+      const SteadyClock clock;
+      NullLog log;
+      support::DeviceTransport transport(worker.transport);
+      const World world{place == Place::windows ? &transport : &worker.transport,
+                        &worker.store,
+                        Members::first(2),
+                        &clock,
+                        &log,
+                        nullptr};
+      EngineOptions options = options_for("awc", "sgd", "complete");
+      options.layout = layout;
+      options.schedule.shape = graph::Shape::single_node(2);
+      std::vector<std::uint16_t> values(5, 0x3f80);  // 1.0 in bf16
+      const std::vector<float> slopes(5, static_cast<float>(worker.rank + 1));
+      const kernels::Buffer parameter = device.allocate(10), gradient = device.allocate(20);
+      kernels::copy_now(device.compute(), parameter.data(), values.data(), 10);
+      kernels::copy_now(device.compute(), gradient.data(), slopes.data(), 20);
+      Engine engine(world, options, {{"p", parameter.data(), 5, DType::bf16, 5}}, device);
+      engine.start();
+      EXPECT_EQ(engine.data(0), parameter.data());
+      const std::vector<SegmentInput> inputs{{gradient.data(), DType::f32, 1e-3, 0}};
+      for (int t = 0; t < 20; ++t)
+        engine.step(inputs, {});
+      kernels::copy_now(device.compute(), values.data(), parameter.data(), 10);
+      return cat(values[0], " ", values[4]);
+    });
+  };
+  for (const Layout layout : {Layout::alternating, Layout::staged}) {
+    const auto host = trained(Place::host, layout);
+    EXPECT_NE(host[0], cat(0x3f80, " ", 0x3f80));
+    EXPECT_EQ(trained(GetParam(), layout), host);
+  }
+}
+
+TEST_P(OnEitherDevice, AllReduceMayEndBetweenBackwardAndStep) {
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    support::run_world("inproc", 2, [](support::Worker& worker) {
+      Quadratic<float> quadratic(worker, options_for("allreduce", "sgd", "complete"), {300, 7}, GetParam());
+      quadratic.engine().start();
+      quadratic.step();
+      quadratic.backward();
+      for (std::size_t i : {1u, 0u})
+        quadratic.engine().gradient_ready(i, quadratic.inputs()[i]);
+      EXPECT_EQ(quadratic.engine().steps(), 1);
+      return std::string();
+    });
+  }
+}
+
+// What the last step published is visible although its engine is gone at once.
+TEST_P(OnEitherDevice, WhoLeavesHasPublishedWhatItStepped) {
+  for (int repetition = 0; repetition < 10; ++repetition) {
+    support::run_world("inproc", 2, [](support::Worker& worker) {
+      Quadratic<float> quadratic(worker, options_for("awc", "sgd", "complete"), {64}, GetParam());
+      quadratic.engine().start();
+      const int steps = worker.rank == 0 ? 3 : 4;
+      for (int t = 0; t < steps; ++t) {
+        const StepReport report = quadratic.step();
+        EXPECT_TRUE(report.late.empty() && report.lost.empty()) << "step " << t;
+      }
+      return std::string();
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, OnEitherDevice, testing::ValuesIn(places()),
+                         [](const auto& test) { return name_of_place(test.param); });
+
+// A norm that nobody reads does not hold up the step: the host is done while the device has hardly begun.
+TEST(AsyncDevice, StepDoesNotWaitForItsOwnDevice) {
+  support::run_world("inproc", 1, [&](support::Worker& worker) {
+    const SteadyClock clock;
+    NullLog log;
+    support::AsyncDevice device;
+    support::DeviceTransport transport(worker.transport);
+    const World world{&transport, &worker.store, Members::first(1), &clock, &log, nullptr};
+    const kernels::Buffer parameter = device.allocate(64), gradient = device.allocate(64);
+    EngineOptions options = options_for("awc", "sgd", "complete");
+    Engine engine(world, options, {{"p", parameter.data(), 16, DType::f32, 16}}, device);
+    engine.start();
+    std::promise<void> go;
+    device.compute().enqueue([&, begun = go.get_future().share()] { begun.wait(); });  // a long backward pass
+    const std::vector<SegmentInput> inputs{{gradient.data(), DType::f32, 0.1, 0}};
+    const StepReport report = engine.step(inputs, {.max_norm = 1.0});
+    EXPECT_EQ(report.gradient_norm.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+    go.set_value();
+    EXPECT_EQ(report.gradient_norm.get(), 0);
+    return std::string();
+  });
+}
+
+// Rounds over machines are the host's business whatever the device.
+TEST(OnDeviceOverMachines, GivesTheBitsOfTheHost) {
+  for (const char* algorithm : {"awc", "atc"}) {
+    for (const auto wire : {std::optional<DType>{}, std::optional{DType::bf16}}) {
+      EngineOptions options = options_for(algorithm, "sgd", "aer");
+      options.schedule.shape = graph::Shape::parse("2,2", "test");
+      options.wire = wire;
+      const auto models = [&](Place place) {
+        return support::run_threads(
+            4,
+            [&](support::Worker& worker) { return text_of(train_worker<float>(worker, options, 9, place)); },
+            {0, 0, 1, 1});
+      };
+      const auto host = models(Place::host);
+      EXPECT_EQ(models(Place::copies), host) << algorithm;
+      EXPECT_EQ(models(Place::windows), host) << algorithm;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kith::engine

@@ -1,0 +1,221 @@
+// kith train, the real binary, under the real launchers.
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kith/base/temp_folder.h"
+#include "kith/base/text.h"
+#include "kith/comm/net/connection.h"
+#include "tests/support/command.h"
+
+namespace kith::launch {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using support::Command;
+using support::Words;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int kSteps = 6;
+
+std::string free_address() {
+  comm::net::ListenOptions options;
+  options.at.host = "127.0.0.1";
+  return comm::net::text_of(comm::net::Listener(options).bound());
+}
+
+class Launchers : public testing::Test {
+ protected:
+  // `kith train` of a tiny model into `run`.
+  Words tiny(const std::string& run, const Words& more = {}) const {
+    Words words{KITH_BINARY, "train", "--out", path(run)};
+    for (const char* setting :
+         {"model.layers=1", "model.heads=2", "model.width=16", "model.context=16", "train.batch=2",
+          "train.eval_samples=8", "train.eval_every=0", "schedule.warmup=2", "train.steps=6"})
+      words.insert(words.end(), {"--set", setting});
+    return with(words, more);
+  }
+  static Words with(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Command::Result run(Words words, const Command::Variables& variables = {}) const {
+    return Command(folder_.path(), std::move(words), variables).wait();
+  }
+  std::string path(const std::string& name) const { return (fs::path(folder_.path()) / name).string(); }
+  std::string secret_file(const std::string& name, const std::string& secret) const {
+    std::ofstream(path(name)) << secret;
+    fs::permissions(path(name), fs::perms::owner_read);
+    return path(name);
+  }
+
+  std::vector<double> losses(const std::string& run, int worker) const {
+    std::vector<double> values;
+    std::ifstream in(path(run) + "/worker-" + std::to_string(worker) + "/metrics.jsonl");
+    for (std::string line; std::getline(in, line);) {
+      const json parsed = json::parse(line);
+      if (parsed["kind"] == "step") values.push_back(parsed["loss"]);
+    }
+    return values;
+  }
+
+  // A finished run in which `workers` took part and read each other.
+  void expect_trained(const std::string& run, int workers) const {
+    const json summary = json::parse(Command::text_of(path(run) + "/summary.json"), nullptr, false);
+    ASSERT_TRUE(summary.is_object()) << "no summary";
+    EXPECT_EQ(summary["ending"], "finished");
+    EXPECT_EQ(summary["steps"], kSteps);
+    EXPECT_EQ(summary["workers"], workers);
+    EXPECT_GT(summary["bytes_sent"], 0);
+    for (int worker = 0; worker < workers; ++worker) {
+      EXPECT_EQ(losses(run, worker).size(), static_cast<std::size_t>(kSteps)) << "worker " << worker;
+      for (int other = 0; other < worker; ++other)
+        EXPECT_NE(losses(run, worker), losses(run, other)) << "two workers on the same data";
+    }
+  }
+
+  const TempFolder folder_{"kith-launchers-test"};
+};
+
+TEST_F(Launchers, Mpirun) {
+  const auto result = run(with({"mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "4"}, tiny("run")));
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  expect_trained("run", 4);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("as Open MPI started"), HasSubstr("run folder: " + path("run"))));
+  EXPECT_THAT(result.err, HasSubstr("worker 0: the store listens on 127.0.0.1:"));
+}
+
+// Bit for bit what the same job gives on workers that kith starts itself, trace and all.
+TEST_F(Launchers, Torchrun) {
+  const auto result =
+      run(with({KITH_PYTHON, "-m", "torch.distributed.run", "--nproc_per_node", "4", "--no_python", "-r", "1",
+                "-t", "1", "--master_port", free_address().substr(10)},
+               tiny("run", {"--trace"})));
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  expect_trained("run", 4);
+  EXPECT_THAT(result.err, HasSubstr("MASTER_PORT + 1"));
+  EXPECT_TRUE(fs::exists(path("run") + "/trace.json"));
+  ASSERT_EQ(run(tiny("local", {"--workers", "4"})).code, 0);
+  for (int worker = 0; worker < 4; ++worker)
+    EXPECT_EQ(losses("run", worker), losses("local", worker));
+}
+
+TEST_F(Launchers, Srun) {
+  const auto result = run(with({TESTS_LAUNCH "/with_slurm", "srun", "-n", "4", "--overcommit"}, tiny("run")));
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  expect_trained("run", 4);
+  EXPECT_THAT(result.out, HasSubstr("as Slurm started"));
+}
+
+TEST_F(Launchers, KithLaunchWorkers) {
+  const auto result = run(with({KITH_BINARY, "launch", "--workers", "4", "--"}, tiny("run")));
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  expect_trained("run", 4);
+  EXPECT_THAT(result.out, HasSubstr("[0] run folder: " + path("run")));
+}
+
+TEST_F(Launchers, KithLaunchHosts) {
+  const auto result = run(
+      with({TESTS_LAUNCH "/with_sshd", "sh", "-c",
+            KITH_BINARY " launch --hosts 127.0.0.1:2,localhost:2 --ssh \"$KITH_TEST_SSH\" -- \"$@\"", "sh"},
+           tiny("run")));
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  expect_trained("run", 4);
+  EXPECT_THAT(result.err, HasSubstr("joining needs the run secret"));
+}
+
+TEST_F(Launchers, DifferentJobsEndEverybodyWithTwoAndNameBothSides) {
+  const auto result =
+      run(with({KITH_BINARY, "launch", "--workers", "4", "--", "sh", "-c",
+                "\"$@\" --set train.accumulate=$(( KITH_WORKER == 3 ? 2 : 1 )); echo code $?", "sh"},
+               tiny("run")));
+  for (int worker = 0; worker < 4; ++worker) {
+    EXPECT_THAT(result.out, HasSubstr(cat("[", worker, "] code 2\n")));
+    EXPECT_THAT(
+        result.err,
+        testing::ContainsRegex(cat(
+            "\\[", worker, "\\] kith train: .*train.accumulate is '1' on workers 0 to 2, '2' on worker 3")));
+  }
+  EXPECT_FALSE(fs::exists(path("run"))) << "left a run folder behind";
+}
+
+TEST_F(Launchers, AWrongSecretIsRefusedAndTheRunGoesOn) {
+  const std::string store = free_address();
+  const Command::Variables good{{"KITH_SECRET_FILE", secret_file("good", "open sesame")}};
+  const Command::Variables bad{{"KITH_SECRET_FILE", secret_file("bad", "guess")}};
+  const auto words = [&](const std::string& worker) {
+    return tiny("run", {"--worker", worker, "--workers", "2", "--store", store, "--interface", "lo"});
+  };
+  Command first(folder_.path(), words("0"), good);
+  const auto refused = run(words("1"), bad);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("the run secret differs"));
+  const auto second = run(words("1"), good);
+  EXPECT_EQ(second.code, 0) << second.err;
+  const auto result = first.wait();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("refused 127.0.0.1:"), HasSubstr("its run secret differs")));
+  expect_trained("run", 2);
+}
+
+TEST_F(Launchers, CtrlCSavesAndALauncherGoesOn) {
+  const Words launch{KITH_BINARY, "launch", "--workers", "2", "--"};
+  {
+    Command running(
+        folder_.path(),
+        with(launch, tiny("run", {"--set", "train.steps=1000000", "--set", "output.log_every=1"})));
+    ASSERT_TRUE(running.says("step 3/")) << running.err();
+    running.interrupt();
+    const auto result = running.wait();
+    EXPECT_EQ(result.code, 130) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("kith train --resume " + path("run")));
+  }
+  const std::size_t before = losses("run", 0).size();
+  const auto resumed = run(with(launch, {KITH_BINARY, "train", "--resume", path("run"), "--set",
+                                         "train.steps=" + std::to_string(before + 5)}));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr(cat("going on from step ", before)));
+  EXPECT_EQ(losses("run", 1).size(), before + 5);
+}
+
+TEST_F(Launchers, CtrlCEndsAWorkerThatWaitsForTheOthers) {
+  Command lonely(folder_.path(), tiny("run", {"--worker", "0", "--workers", "2", "--store", free_address()}));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (lonely.err().find("the store listens") == std::string::npos &&
+         std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  lonely.interrupt();
+  EXPECT_EQ(lonely.wait(std::chrono::seconds(20)).code, 130);
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(Launchers, AWorldThatIsNotTheJobsIsRefused) {
+  const Command::Variables world{{"KITH_WORKER", "0"}, {"KITH_WORKERS", "2"}, {"KITH_STORE", path("meet")}};
+  const auto other = run(tiny("run", {"--workers", "3"}), world);
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("--workers"), HasSubstr("3 workers"), HasSubstr("kith started 2")));
+  EXPECT_EQ(run(tiny("run", {"--threads"}), world).code, 2);
+  EXPECT_EQ(run({KITH_BINARY, "train", "--demo"}, world).code, 2);
+  EXPECT_EQ(run(tiny("run"), {{"RANK", "1"}, {"WORLD_SIZE", "2"}}).code, 2);
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(Launchers, AWorldOfOneIsOneWorkerUnlessMoreAreAskedFor) {
+  const Command::Variables one{
+      {"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "29500"}};
+  ASSERT_EQ(run(tiny("one"), one).code, 0);
+  EXPECT_EQ(json::parse(Command::text_of(path("one") + "/summary.json"))["workers"], 1);
+  ASSERT_EQ(run(tiny("two", {"--workers", "2"}), one).code, 0);
+  expect_trained("two", 2);
+}
+
+}  // namespace
+}  // namespace kith::launch

@@ -1,0 +1,172 @@
+#include "kith/launch/place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kith/base/error.h"
+#include "tests/launch/support.h"
+
+namespace kith::launch {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const Environment kTorchrun{{"RANK", "5"},
+                            {"WORLD_SIZE", "8"},
+                            {"LOCAL_RANK", "1"},
+                            {"LOCAL_WORLD_SIZE", "4"},
+                            {"MASTER_ADDR", "node1"},
+                            {"MASTER_PORT", "29500"}};
+const Environment kOpenMpi{
+    {"OMPI_COMM_WORLD_RANK", "3"},
+    {"OMPI_COMM_WORLD_SIZE", "4"},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+    {"PMIX_NAMESPACE", "1762066433"},
+    {"OMPI_MCA_orte_hnp_uri", "1762066432.0;tcp://10.0.0.5,10.1.0.5:43419;tcp6://[fd00::2]:59637"}};
+const Environment kSlurm{{"SLURM_PROCID", "4"},
+                         {"SLURM_STEP_NUM_TASKS", "5"},
+                         {"SLURM_LOCALID", "0"},
+                         {"SLURM_NODEID", "2"},
+                         {"SLURM_STEP_NODELIST", "n[01-02],big"},
+                         {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                         {"SLURM_JOB_ID", "77"},
+                         {"SLURM_STEP_ID", "0"}};
+
+Environment with(Environment environment, const Environment& more) {
+  for (const auto& [name, value] : more)
+    environment[name] = value;
+  return environment;
+}
+Environment without(Environment environment, const std::string& name) {
+  environment.erase(name);
+  return environment;
+}
+std::string refusal(const Environment& environment, const PlaceFlags& flags = {}) {
+  return failure_of<InputError>([&] { discover(environment, flags); });
+}
+
+TEST(Discover, NobodyPlacedASingleProcess) {
+  const Place place = discover({{"HOME", "/root"}, {"MASTER_ADDR", "left over"}});
+  EXPECT_FALSE(place.placed());
+  EXPECT_EQ(place.workers, 1);
+  EXPECT_FALSE(place.store);
+}
+
+TEST(Discover, Torchrun) {
+  const Place place = discover(kTorchrun);
+  EXPECT_EQ(place.launcher, "torchrun");
+  EXPECT_EQ(place.worker, 5);
+  EXPECT_EQ(place.workers, 8);
+  EXPECT_EQ(place.local_rank, 1);
+  EXPECT_EQ(place.local_workers, 4);
+  EXPECT_EQ(place.store->text(), "node1:29501");
+  EXPECT_EQ(place.store->origin, "MASTER_PORT + 1");
+  const Place moved = discover(with(kTorchrun, {{"KITH_PORT", "4000"}}));
+  EXPECT_EQ(moved.store->text(), "node1:4000");
+  EXPECT_EQ(moved.store->origin, "KITH_PORT");
+}
+
+TEST(Discover, TorchrunNeedsItsVariablesAndListsThem) {
+  for (const char* missing : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK"}) {
+    const std::string problem = refusal(without(kTorchrun, missing));
+    EXPECT_THAT(problem, AllOf(HasSubstr("torchrun"), HasSubstr(std::string(missing) + "=(unset)")))
+        << missing;
+    EXPECT_THAT(problem, HasSubstr(std::string(missing) == "WORLD_SIZE" ? "RANK=5" : "WORLD_SIZE=8"));
+  }
+  EXPECT_THAT(refusal(with(kTorchrun, {{"RANK", "8"}})), HasSubstr("worker 8 of 8 does not exist"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"RANK", "-1"}})), HasSubstr("RANK is not a number"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"LOCAL_RANK", "4"}})), HasSubstr("local rank 4 of 4"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "9"}})), HasSubstr("more than 8 in all"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"MASTER_PORT", "70000"}})), HasSubstr("MASTER_PORT is not a port"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"MASTER_PORT", "65535"}})), HasSubstr("set KITH_PORT"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"KITH_PORT", "29500"}})), HasSubstr("launcher itself holds"));
+  EXPECT_THAT(refusal(with(kTorchrun, {{"RANK", "9"}, {"WORLD_SIZE", "x"}})),
+              AllOf(HasSubstr("RANK=9"), HasSubstr("WORLD_SIZE=x"), HasSubstr("MASTER_ADDR=node1")));
+}
+
+TEST(Discover, OpenMpi) {
+  const Place place = discover(kOpenMpi);
+  EXPECT_EQ(place.launcher, "Open MPI");
+  EXPECT_EQ(place.worker, 3);
+  EXPECT_EQ(place.workers, 4);
+  EXPECT_EQ(place.local_workers, 2);
+  EXPECT_EQ(place.store->address.host, "10.0.0.5") << "where mpirun runs";
+  EXPECT_GE(place.store->address.port, 20000);
+  EXPECT_LT(place.store->address.port, 30000);
+  EXPECT_EQ(discover(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}})).store->text(), place.store->text());
+
+  const Place here = discover(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}));
+  EXPECT_EQ(here.store->address.host, "127.0.0.1");
+  EXPECT_THAT(refusal(without(kOpenMpi, "OMPI_MCA_orte_hnp_uri")), HasSubstr("set KITH_STORE=HOST:PORT"));
+  EXPECT_EQ(
+      discover(with(without(kOpenMpi, "OMPI_MCA_orte_hnp_uri"), {{"KITH_STORE", "n1:5000"}})).store->text(),
+      "n1:5000");
+  EXPECT_THAT(refusal(without(kOpenMpi, "OMPI_COMM_WORLD_SIZE")), HasSubstr("OMPI_COMM_WORLD_SIZE=(unset)"));
+}
+
+TEST(Discover, Slurm) {
+  const Place place = discover(kSlurm);
+  EXPECT_EQ(place.launcher, "Slurm");
+  EXPECT_EQ(place.worker, 4);
+  EXPECT_EQ(place.workers, 5);
+  EXPECT_EQ(place.local_rank, 0);
+  EXPECT_EQ(place.local_workers, 1);
+  EXPECT_EQ(place.store->address.host, "n01") << "where worker 0 runs";
+  EXPECT_NE(place.store->address.port, discover(with(kSlurm, {{"SLURM_STEP_ID", "1"}})).store->address.port);
+  EXPECT_THAT(refusal(without(kSlurm, "SLURM_STEP_NODELIST")), HasSubstr("SLURM_STEP_NODELIST=(unset)"));
+  EXPECT_THAT(refusal(with(kSlurm, {{"SLURM_NODEID", "3"}})), HasSubstr("node 3 of 3"));
+  EXPECT_THAT(refusal(with(kSlurm, {{"SLURM_STEP_NODELIST", "n["}})), HasSubstr("SLURM_STEP_NODELIST"));
+}
+
+TEST(Discover, ABatchScriptIsNotAStep) {
+  EXPECT_FALSE(discover({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "77"}}).placed());
+}
+
+TEST(Discover, TheFirstOfTheOrderCounts) {
+  const Environment kith{{"KITH_WORKER", "1"}, {"KITH_WORKERS", "2"}, {"KITH_STORE", "/tmp/meet"}};
+  EXPECT_EQ(discover(with(kSlurm, kOpenMpi)).launcher, "Open MPI");
+  EXPECT_EQ(discover(with(with(kSlurm, kOpenMpi), kTorchrun)).launcher, "torchrun");
+  EXPECT_EQ(discover(with(with(kSlurm, kTorchrun), kith)).launcher, "kith");
+  EXPECT_EQ(discover(with(kTorchrun, kith), {.worker = 0, .workers = 3, .store = "n1:9"}).launcher, "flags");
+  EXPECT_EQ(discover(with(kSlurm, {{"WORLD_SIZE", "5"}, {"MASTER_ADDR", "n01"}})).launcher, "Slurm")
+      << "WORLD_SIZE exported for others";
+}
+
+TEST(Discover, KithsOwnVariables) {
+  const Environment folder{{"KITH_WORKER", "1"}, {"KITH_WORKERS", "2"}, {"KITH_STORE", "/tmp/meet"}};
+  EXPECT_EQ(discover(folder).store->folder, "/tmp/meet");
+  EXPECT_EQ(discover(with(folder, {{"KITH_STORE", "[fd00::1]:80"}})).store->address.host, "fd00::1");
+  EXPECT_THAT(refusal(without(folder, "KITH_STORE")),
+              AllOf(HasSubstr("KITH_WORKER=1"), HasSubstr("KITH_STORE=(unset)")));
+  EXPECT_THAT(refusal(without(folder, "KITH_WORKERS")), HasSubstr("KITH_WORKERS=(unset)"));
+  EXPECT_THAT(refusal(with(folder, {{"KITH_STORE", "nowhere"}})), HasSubstr("'nowhere' is not HOST:PORT"));
+  EXPECT_THAT(refusal({{"KITH_STORE", "n1:80"}}), HasSubstr("which worker this is"));
+}
+
+TEST(Discover, Flags) {
+  const Place place = discover({}, {.worker = 1, .workers = 2, .store = "n1:9", .interface = "ib0"});
+  EXPECT_EQ(place.worker, 1);
+  EXPECT_EQ(place.store->text(), "n1:9");
+  EXPECT_EQ(place.interface, "ib0");
+  EXPECT_THAT(refusal({}, {.worker = 1}), HasSubstr("--worker"));
+  EXPECT_THAT(refusal({}, {.worker = 2, .workers = 2, .store = "n1:9"}), HasSubstr("worker 2 of 2"));
+  EXPECT_THAT(refusal({}, {.worker = 1, .workers = 2}), HasSubstr("KITH_STORE"));
+  EXPECT_FALSE(discover({}, {.workers = 4}).placed()) << "--workers alone is for local workers";
+}
+
+TEST(Discover, AWorldOfOneNeedsNoStore) {
+  const Place place = discover(
+      with(kTorchrun, {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}));
+  EXPECT_TRUE(place.placed());
+  EXPECT_FALSE(place.store);
+}
+
+TEST(Discover, InterfaceAndSecretGoWithAnyLauncher) {
+  EXPECT_EQ(discover(with(kSlurm, {{"KITH_INTERFACE", "ib0"}})).interface, "ib0");
+  EXPECT_THAT(refusal(with(kSlurm, {{"KITH_SECRET_FILE", "/nonexistent"}})), HasSubstr("/nonexistent"));
+}
+
+}  // namespace
+}  // namespace kith::launch

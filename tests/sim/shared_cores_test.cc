@@ -1,0 +1,68 @@
+#include "kith/sim/shared_cores.h"
+
+#include <gtest/gtest.h>
+
+#include "kith/base/error.h"
+#include "tests/sim/scenarios.h"
+
+namespace kith::sim {
+namespace {
+
+// With a core for each worker nothing is shared: the recursion's own times.
+TEST(SharedCores, WithEnoughCoresItIsTheRecursion) {
+  Plain plain;
+  plain.shape = graph::Shape::parse("2,2,2,2", "test");
+  for (const double nic : {10e9, 1e9, 100e6}) {
+    Scenario scenario = plain_scenario(plain);
+    scenario.network.between.bytes_per_s = scenario.network.nic_bytes_per_s = nic;
+    EXPECT_NEAR(simulate_shared(scenario, {.cores = 8}).iteration_s, simulate(scenario).iteration_s, 1e-9)
+        << "all-reduce";
+    scenario.schedule = schedule_of("complete", plain.shape);
+    EXPECT_NEAR(simulate_shared(scenario, {.cores = 8}).iteration_s, simulate(scenario).iteration_s,
+                1e-2 * simulate(scenario).iteration_s)
+        << "complete: latencies of neighbouring buckets overlap here";
+  }
+}
+
+TEST(SharedCores, ComputeIsShared) {
+  Scenario scenario = plain_scenario({});
+  scenario.schedule = schedule_of("ring", scenario.placement);
+  const double alone = scenario.job.compute_s();
+  EXPECT_NEAR(simulate_shared(scenario, {.cores = 4}).iteration_s, alone, 1e-3 * alone);
+  EXPECT_NEAR(simulate_shared(scenario, {.cores = 2}).iteration_s, 2 * alone, 1e-3 * alone);
+  EXPECT_NEAR(simulate_shared(scenario, {.cores = 1}).iteration_s, 4 * alone, 1e-3 * alone);
+}
+
+// While some wait for the network the others compute faster, so that waiting costs less than on cores of
+// their own.
+TEST(SharedCores, WhoWaitsLeavesItsShare) {
+  Plain plain;
+  plain.shape = graph::Shape::parse("1,1,1,1", "test");
+  plain.buckets = 1;
+  Scenario scenario = plain_scenario(plain);
+  scenario.network.between.bytes_per_s = scenario.network.nic_bytes_per_s = 25e6 / 40e-3;  // 40 ms a message
+  scenario.schedule = schedule_of("aer", plain.shape);
+  const double own_cores = simulate_shared(scenario, {.cores = 4}).iteration_s;
+  const double shared = simulate_shared(scenario, {.cores = 2}).iteration_s;
+  EXPECT_GT(shared, own_cores * 0.999);
+  EXPECT_LT(shared, own_cores + scenario.job.compute_s());
+  EXPECT_GT(simulate_shared(scenario, {.cores = 4}).waited_s, 0);
+}
+
+TEST(SharedCores, MessagesCostProcessorTime) {
+  Plain plain;
+  plain.shape = graph::Shape::parse("1,1", "test");
+  Scenario scenario = plain_scenario(plain);
+  scenario.schedule = schedule_of("ring", plain.shape);
+  const double bytes = scenario.job.bytes();
+  const double free = simulate_shared(scenario, {.cores = 2}).iteration_s;
+  const double paid = simulate_shared(scenario, {.cores = 2, .seconds_per_byte = 1e-11}).iteration_s;
+  EXPECT_NEAR(paid - free, 2 * bytes * 1e-11, 0.05 * bytes * 1e-11);
+}
+
+TEST(SharedCores, NeedsACore) {
+  EXPECT_THROW(simulate_shared(plain_scenario({}), {.cores = 0}), InputError);
+}
+
+}  // namespace
+}  // namespace kith::sim
