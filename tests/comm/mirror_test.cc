@@ -54,9 +54,9 @@ TEST(Mirror, AVersionIsThereWhenAllOfItIs) {
   std::byte* place = rig.mirror.place(first);
   ASSERT_NE(place, nullptr);
   EXPECT_EQ(rig.mirror.place(second), place + 60);
-  rig.mirror.filled(v, 40);
+  EXPECT_FALSE(rig.mirror.filled(v, 40));
   EXPECT_EQ(rig.port.try_await(v), State::pending);
-  rig.mirror.filled(v, 60);
+  EXPECT_TRUE(rig.mirror.filled(v, 60));
   EXPECT_EQ(rig.port.try_await(v), State::ready);
   EXPECT_EQ(rig.port.header(v).bytes, 100u);
   EXPECT_EQ(rig.port.header(v).codec, 3u);

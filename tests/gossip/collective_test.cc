@@ -88,16 +88,25 @@ TEST_P(Everybody, GatherAndConsensusDistance) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Gossip, Everybody,
-    testing::Values(Case{"inproc", 1, 9}, Case{"inproc", 3, 1000}, Case{"inproc", 5, 40'001},
-                    Case{"shm", 2, 1000}, Case{"shm", 4, 40'001}, Case{"inproc", 4, 40'001, {0, 0, 1, 1}},
-                    Case{"inproc", 4, 2001, {0, 1, 2, 3}}, Case{"inproc", 5, 40'001, {0, 0, 1, 2, 2}}),
-    [](const auto& test) {
-      return test.param.backend + "_" + std::to_string(test.param.workers) + "_" +
-             std::to_string(test.param.count) +
-             (test.param.machines.empty() ? "" : cat("_on_", test.param.machines.back() + 1));
-    });
+std::string case_name(const testing::TestParamInfo<Case>& test) {
+  return test.param.backend + "_" + std::to_string(test.param.workers) + "_" +
+         std::to_string(test.param.count) +
+         (test.param.machines.empty() ? "" : cat("_on_", test.param.machines.back() + 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Gossip, Everybody,
+                         testing::Values(Case{"inproc", 1, 9}, Case{"inproc", 3, 1000},
+                                         Case{"inproc", 5, 40'001}, Case{"shm", 2, 1000},
+                                         Case{"shm", 4, 40'001}, Case{"inproc", 4, 40'001, {0, 0, 1, 1}},
+                                         Case{"inproc", 4, 2001, {0, 1, 2, 3}},
+                                         Case{"inproc", 5, 40'001, {0, 0, 1, 2, 2}}),
+                         case_name);
+
+std::vector<Case> network_cases() {
+  if (support::network_backends().empty()) return {};
+  return {Case{"ucx", 3, 1000}, Case{"ucx", 4, 40'001}};
+}
+INSTANTIATE_TEST_SUITE_P(Network, Everybody, testing::ValuesIn(network_cases()), case_name);
 
 TEST(Collective, AMissingMemberIsNamedAndCountsAsOneself) {
   support::run_world("inproc", 3, [](support::Worker& worker) {

@@ -75,6 +75,20 @@ TEST_P(EveryTopology, ProcessesGiveTheBitsOfThreads) {
   EXPECT_EQ(mix<float>("shm", GetParam(), 37, 7), mix<float>("inproc", GetParam(), 37, 7));
 }
 
+class OverTheNetwork : public testing::TestWithParam<Case> {};
+
+TEST_P(OverTheNetwork, ProcessesGiveTheBitsOfThreads) {
+  EXPECT_EQ(mix<float>("ucx", GetParam(), 1037, 7), mix<float>("inproc", GetParam(), 1037, 7));
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OverTheNetwork);  // in a build without UCX
+std::vector<Case> network_cases() {
+  if (support::network_backends().empty()) return {};
+  return {{"exp", "1x4"}, {"aer", "2x2"}, {"ring", "1x3"}};
+}
+INSTANTIATE_TEST_SUITE_P(Gossip, OverTheNetwork, testing::ValuesIn(network_cases()),
+                         [](const auto& test) { return test.param.topology; });
+
 INSTANTIATE_TEST_SUITE_P(Gossip, EveryTopology, testing::ValuesIn(cases()), [](const auto& test) {
   std::string name = test.param.topology + "_on_" + test.param.nodes;
   for (char& c : name) {

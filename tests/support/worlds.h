@@ -135,14 +135,18 @@ inline std::vector<std::string> network_backends() {
 }
 
 // The body of process `rank` of a world whose workers meet in `folder`. Over the network they use the
-// loopback; the "routed" ones pretend that even and odd ranks are on two machines.
+// loopback; the "routed" ones pretend that even and odd ranks are on two machines, with two lanes between
+// them.
 inline std::string run_process(std::string_view backend, int rank, int workers,
                                const std::filesystem::path& folder, const WorkerBody& body) {
   comm::FileStore store(folder);
   comm::TransportOptions options = transport_options(rank, workers, store);
   options.network.interface = "lo";
   options.network.secret = "a secret of tests";
-  if (backend == "routed") options.network.machine = rank % 2 == 0 ? "even" : "odd";
+  if (backend == "routed") {
+    options.network.machine = rank % 2 == 0 ? "even" : "odd";
+    options.network.lanes = 2;
+  }
   const auto transport = comm::make_transport(backend, options);
   Worker worker{rank, workers, *transport, store};
   return body(worker);

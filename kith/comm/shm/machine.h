@@ -30,7 +30,8 @@ class Machine {
 
   // Shows `own` to the peers (ascending indices) and maps theirs. Fails as Transport::open does.
   std::vector<mapped::PeerBlock> open(const std::string& window, const OwnMemory& own,
-                                      const std::vector<int>& peers, PayloadMemory& payloads, Deadline deadline);
+                                      const std::vector<int>& peers, PayloadMemory& payloads,
+                                      Deadline deadline);
 
  private:
   void report_lost(int worker, bool died);

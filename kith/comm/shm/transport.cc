@@ -8,8 +8,7 @@
 
 namespace kith::comm {
 
-ShmTransport::ShmTransport(const TransportOptions& options)
-    : ShmTransport(options, "shm", nullptr) {}
+ShmTransport::ShmTransport(const TransportOptions& options) : ShmTransport(options, "shm", nullptr) {}
 
 ShmTransport::ShmTransport(const TransportOptions& options, std::string_view backend,
                            std::unique_ptr<shm::PayloadMemory> device_payloads)

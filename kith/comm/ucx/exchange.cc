@@ -252,9 +252,9 @@ void Exchange::take_data(int from, const std::shared_ptr<NetWindow>& window, con
   std::byte* const place = side.mirror.place(header);
   if (place == nullptr) return settled();
   delivery.copy_to(place);
-  side.mirror.filled(v, delivery.bytes());
+  const bool whole = side.mirror.filled(v, delivery.bytes());
   settled();
-  if (!latest(*window)) return;
+  if (!whole || !latest(*window)) return;
   side.asking = false;
   if (side.wanted > v && !side.mirror.has(side.wanted)) ask(*window, from, side.wanted);
 }

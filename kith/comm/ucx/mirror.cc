@@ -77,11 +77,15 @@ std::byte* Mirror::place(const DataHeader& header) {
   return coming_.back().buffer.data() + header.stripe_offset;
 }
 
-void Mirror::filled(Word v, std::size_t bytes) {
+bool Mirror::filled(Word v, std::size_t bytes) {
+  bool whole = false;
   for (Coming& coming : coming_) {
-    if (coming.header.envelope.word == v) coming.missing -= bytes;
+    if (coming.header.envelope.word != v) continue;
+    coming.missing -= bytes;
+    whole = coming.missing == 0;
   }
   publish_complete();
+  return whole;
 }
 
 void Mirror::publish_complete() {

@@ -23,9 +23,9 @@ class Mirror {
   bool plausible(const DataHeader& header, std::size_t stripe_bytes) const;
   // Where this stripe goes; null when its version is no longer wanted. REQUIRES: plausible.
   std::byte* place(const DataHeader& header);
-  // So much of v has come. Makes it visible when it is complete and everything sent before it has come too;
-  // wakes who waits for it.
-  void filled(protocol::Word v, std::size_t bytes);
+  // So much of v has come; true when that was the rest. Makes it visible when everything sent before it has
+  // come too; wakes who waits for it.
+  bool filled(protocol::Word v, std::size_t bytes);
   // v will not come: it was left out, or published for others.
   void settle_without(protocol::Word v, Kind verdict);
 
