@@ -5,6 +5,9 @@
 #include <map>
 #include <thread>
 
+#include <array>
+#include <cstdio>
+
 #include <gtest/gtest.h>
 
 #include "tests/engine/engine_support.h"
@@ -77,7 +80,14 @@ INSTANTIATE_TEST_SUITE_P(Engine, OnDevice, testing::ValuesIn(cases()), [](const 
 
 class OnEitherDevice : public testing::TestWithParam<Place> {};
 
-TEST_P(OnEitherDevice, ClippingGivesTheBitsOfTheHost) {
+// A GPU adds the squares in another order: its norm may differ in the last bits, and clipped models with it.
+TEST_P(OnEitherDevice, ClippingIsThatOfTheHost) {
+  const bool exact = GetParam() != Place::gpu;
+  const auto text = [&](double value) {
+    std::array<char, 64> digits{};
+    std::snprintf(digits.data(), digits.size(), exact ? "%a " : "%.4e ", value);
+    return std::string(digits.data());
+  };
   for (const char* algorithm : {"awc", "dsgt", "allreduce"}) {
     const auto clipped = [&](Place place) {
       return support::run_world("inproc", 3, [&](support::Worker& worker) {
@@ -87,9 +97,11 @@ TEST_P(OnEitherDevice, ClippingGivesTheBitsOfTheHost) {
         for (int t = 0; t < 5; ++t) {
           const StepReport report = quadratic.step({.gradient_scale = 0.5, .max_norm = 1.5});
           EXPECT_TRUE(report.gradient_norm.valid());
-          norms += cat(std::hexfloat, report.gradient_norm.get(), " ");
+          norms += text(report.gradient_norm.get());
         }
-        return norms + text_of(quadratic.model());
+        for (float value : quadratic.model())
+          norms += text(value);
+        return norms;
       });
     };
     EXPECT_EQ(clipped(GetParam()), clipped(Place::host)) << algorithm;
