@@ -1,12 +1,11 @@
 // The engine on a device that does its work later, in memory that the host cannot look at: the bits of the
 // host.
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <thread>
-
-#include <array>
-#include <cstdio>
 
 #include <gtest/gtest.h>
 

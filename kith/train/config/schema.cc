@@ -31,7 +31,8 @@ const std::array kSchema{
         .text = TextKind::shape},
     Key{.name = "world.backend",
         .field = [](Job& j) -> Field { return &j.world.backend; },
-        .doc = "How workers reach each other: processes over shm, threads of one process over inproc.",
+        .doc = "How workers reach each other: processes of a machine over shm, threads over inproc, machines "
+               "over routed.",
         .choices = backend_names},
     Key{.name = "world.device",
         .field = [](Job& j) -> Field { return &j.world.device; },
