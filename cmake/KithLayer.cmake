@@ -31,7 +31,7 @@ function(kith_test name)
     set(environment ENVIRONMENT UCX_MEM_MMAP_HOOK_MODE=none)
   endif()
   gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ${environment})
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${environment} LABELS "${ARG_LABELS}")
 endfunction()
 
 # kith_bench(NAME SOURCES a.cc ... LINK graph ...): a program at <build>/bench/NAME.
