@@ -261,7 +261,8 @@ TEST_P(LaunchAnywhere, CtrlCIsPassedOn) {
 }
 
 TEST_P(LaunchAnywhere, NobodyOutlivesAKilledLauncher) {
-  Command running(folder_.path(), launch({"sh", "-c", "echo ready $KITH_WORKER; exec sleep 43.7"}));
+  Command running(folder_.path(), launch({"sh", "-c", "echo ready $KITH_WORKER; exec sleep 43.7"}),
+                  {{"TMPDIR", folder_.path()}});  // it cannot clean up
   for (const char* worker : {"0", "1", "2"})
     ASSERT_TRUE(running.says(std::string("ready ") + worker)) << running.err();
   ASSERT_FALSE(gone("sleep 43.7 ", 0s));
