@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "kith/base/rng.h"
+#include "kith/gossip/group_plan.h"
 
 namespace kith::gossip {
 namespace {
@@ -13,18 +14,9 @@ namespace {
 constexpr std::size_t kLeastGroup = 4;
 // Below this the second hop costs more than it saves.
 constexpr std::size_t kLeastBytes = 256 * 1024;
-// Shards begin at multiples of this many elements, so that they stay aligned.
-constexpr std::size_t kGrain = 16;
 
-struct Range {
-  std::size_t first = 0;
-  std::size_t count = 0;
-};
-
-Range shard(std::size_t total, std::size_t parts, std::size_t index) {
-  const std::size_t each = ((total + parts - 1) / parts + kGrain - 1) / kGrain * kGrain;
-  const std::size_t first = std::min(total, each * index);
-  return {first, std::min(each, total - first)};
+Extent shard(std::size_t total, std::size_t parts, std::size_t index) {
+  return part_of({0, total}, parts, index);
 }
 
 template <class T>
@@ -79,10 +71,10 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
   }
   auto slot = shards_->begin(options.version, options.deadline);
   const bool offered = std::holds_alternative<std::span<std::byte>>(slot);
-  const Range own_range = shard(count, size, mine);
+  const Extent own_range = shard(count, size, mine);
   T* const own_sum = reinterpret_cast<T*>(shards_->slot(options.version).data());
   // Of the gathered models only ranges are read: one's own shard, and those that nobody else sums.
-  const auto read = [&](const Range& range) { return (present - 1) * range.count * size_of(own.wire); };
+  const auto read = [&](const Extent& range) { return (present - 1) * range.count * size_of(own.wire); };
   report.bytes_read = 0;
   if (offered) {
     report.bytes_read += read(own_range);
@@ -98,7 +90,7 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
 
   // Hop 2: everybody's sums.
   for (std::size_t k = 0; k < size; ++k) {
-    const Range range = shard(count, size, k);
+    const Extent range = shard(count, size, k);
     const T* sum = k == mine && offered ? own_sum : nullptr;
     double summed = static_cast<double>(present);
     comm::Outcome outcome = comm::Lost{};
