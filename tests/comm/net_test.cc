@@ -8,26 +8,18 @@
 #include "kith/base/error.h"
 #include "kith/comm/net/connection.h"
 #include "kith/comm/net/handshake.h"
+#include "tests/support/failure.h"
 #include "tests/support/worlds.h"
 
 namespace kith::comm::net {
 namespace {
 
 using namespace std::chrono_literals;
+using support::failure_of;
 using support::in;
 using support::in_time;
 using testing::AllOf;
 using testing::HasSubstr;
-
-template <class Failure, class Body>
-std::string failure_of(Body&& body) {
-  try {
-    body();
-  } catch (const Failure& failure) {
-    return failure.what();
-  }
-  return {};
-}
 
 ListenOptions any_port() {
   ListenOptions options;

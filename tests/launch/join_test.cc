@@ -9,11 +9,13 @@
 
 #include "kith/base/error.h"
 #include "kith/launch/agreement.h"
-#include "tests/launch/support.h"
+#include "tests/support/failure.h"
 #include "tests/support/worlds.h"
 
 namespace kith::launch {
 namespace {
+
+using support::failure_of;
 
 using namespace std::chrono_literals;
 using support::in_time;
@@ -179,8 +181,16 @@ TEST_F(Join, AWorkersNumberIsGivenOnce) {
   support::Processes processes(3, [&](int index) {
     const int worker = std::min(index, 1);
     std::string report;
-    const std::string refused =
-        failure_of<InputError>([&] { report = exchange(join(place(worker, 2), {.patience = 5s})); });
+    const auto mark = folder_.path() / "refused";
+    const std::string refused = failure_of<InputError>([&] {
+      const Joined world = join(place(worker, 2), {.patience = 5s});
+      report = exchange(world);
+      // Nobody leaves before the second one has come.
+      const auto end = std::chrono::steady_clock::now() + 20s;
+      while (!std::filesystem::exists(mark) && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(5ms);
+    });
+    if (!refused.empty()) std::ofstream(mark) << "yes";
     return refused.empty() ? report : refused;
   });
   const std::vector<std::string> reports = reports_of(processes);

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "kith/base/error.h"
-#include "tests/launch/support.h"
+#include "tests/support/failure.h"
 
 namespace kith::launch {
 namespace {
+
+using support::failure_of;
 
 using testing::AllOf;
 using testing::HasSubstr;

@@ -7,10 +7,12 @@
 
 #include "kith/base/error.h"
 #include "kith/base/temp_folder.h"
-#include "tests/launch/support.h"
+#include "tests/support/failure.h"
 
 namespace kith::launch {
 namespace {
+
+using support::failure_of;
 
 namespace fs = std::filesystem;
 using testing::AllOf;

@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+#include "tests/support/failure.h"
+
 namespace kith::train {
 
 // A folder of its own for a test, gone afterwards.
@@ -38,15 +40,6 @@ inline std::string read_text(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// What went wrong, or "" when nothing did.
-template <class Failure, class Body>
-std::string failure_of(Body&& body) {
-  try {
-    body();
-  } catch (const Failure& failure) {
-    return failure.what();
-  }
-  return {};
-}
+using support::failure_of;
 
 }  // namespace kith::train

@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace kith::launch {
+namespace kith::support {
 
 // What went wrong, or "" when nothing did.
 template <class Failure, class Body>
@@ -15,4 +15,4 @@ std::string failure_of(Body&& body) {
   return {};
 }
 
-}  // namespace kith::launch
+}  // namespace kith::support
