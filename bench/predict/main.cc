@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <numeric>
 #include <thread>
 
 #include "bench/common/report.h"
@@ -14,6 +15,7 @@
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/graph/schedule.h"
+#include "kith/graph/stagger.h"
 #include "kith/sim/shared_cores.h"
 
 namespace kith::bench {
@@ -27,7 +29,20 @@ struct Flags {
 };
 
 const std::vector<std::string> kModes{"ddp", "allreduce", "exp", "exp-bf16", "aer", "aer-bf16"};
-constexpr double kBucketBytes = 25 << 20;
+constexpr double kMiB = 1 << 20;
+
+// Layers joined in order until a bucket is full; PyTorch's first one is small.
+std::vector<double> cut(const std::vector<double>& layers, const std::string& mode, std::int64_t turns) {
+  const double all = std::accumulate(layers.begin(), layers.end(), 0.0);
+  const double full = graph::staggered_bucket_bytes(mode == "allreduce" ? 6 : turns, all, 25 * kMiB);
+  std::vector<double> buckets{0};
+  for (double layer : layers) {
+    const bool first_of_ddp = mode == "ddp" && buckets.size() == 1;
+    if (buckets.back() >= (first_of_ddp ? kMiB : full)) buckets.push_back(0);
+    buckets.back() += layer;
+  }
+  return buckets;
+}
 
 sim::Scenario scenario_of(const Configuration& measured, const std::string& mode, int cores) {
   using sim::Distribution;
@@ -47,14 +62,16 @@ sim::Scenario scenario_of(const Configuration& measured, const std::string& mode
   const double share = std::min(1.0, static_cast<double>(cores) / scenario.placement.workers());
   const double local = measured.iteration_s.at("none") * share;
   const double step = measured.local_step_s * share;
-  const double bytes = 4 * measured.parameters();
-  const double bucket_bytes = mode == "allreduce" ? std::max(1e6, bytes / 6) : kBucketBytes;
-  const int buckets = std::max(1, static_cast<int>(bytes / bucket_bytes + 0.5));
+  const std::vector<double> layers = measured.layer_bytes();
+  const double bytes = std::accumulate(layers.begin(), layers.end(), 0.0);
+  const std::int64_t turns = scenario.schedule ? graph::turns_of(*scenario.schedule) : 1;
+  const std::vector<double> buckets = cut(layers, mode, turns);
   scenario.job.forward = Distribution::constant((local - step) / 3);
-  for (int b = 0; b < buckets; ++b) {
-    scenario.job.buckets.push_back({bytes / buckets, Distribution::constant((local - step) * 2 / 3 / buckets),
-                                    Distribution::constant(step / buckets)});
+  for (double bucket : buckets) {
+    scenario.job.buckets.push_back({bucket, Distribution::constant((local - step) * 2 / 3 * bucket / bytes),
+                                    Distribution::constant(step * bucket / bytes)});
   }
+  scenario.ahead = graph::stagger(turns, buckets);
   scenario.iterations = 60;
   scenario.warm_up = 12;
   return scenario;

@@ -29,10 +29,14 @@ struct Samples {
 
 }  // namespace
 
-double Configuration::parameters() const {
+std::vector<double> Configuration::layer_bytes() const {
   Problem problem{.inputs = 1024, .hidden = 1024, .hidden_layers = 3, .batch = 64};
   if (setup.starts_with("large")) problem.hidden = 2048;
-  return static_cast<double>(problem.parameters());
+  std::vector<double> layers{4.0 * static_cast<double>((problem.hidden + 1) * Problem::kOutputs)};
+  for (std::int64_t layer = 1; layer < problem.hidden_layers; ++layer)
+    layers.push_back(4.0 * static_cast<double>((problem.hidden + 1) * problem.hidden));
+  layers.push_back(4.0 * static_cast<double>((problem.inputs + 1) * problem.hidden));
+  return layers;
 }
 
 int Configuration::hosts() const {

@@ -14,7 +14,8 @@ struct Configuration {
   std::map<std::string, double> iteration_s;  // by mode
   double local_step_s = 0;                    // of local-only, the part in step()
 
-  double parameters() const;
+  // Of the model's layers, in backward order.
+  std::vector<double> layer_bytes() const;
   int hosts() const;
   int workers_per_host() const;
 };

@@ -13,7 +13,7 @@
 
 namespace kith::engine {
 
-// What all buckets share in one step.
+// What a bucket is told about a step; all but the rounds is the same for all buckets.
 struct StepContext {
   std::int64_t step = 0;
   graph::WorkerRound now;   // this step's round; oneself alone when the trigger does not fire

@@ -7,10 +7,12 @@
 
 #include "kith/base/check.h"
 #include "kith/base/error.h"
+#include "kith/base/rng.h"
 #include "kith/engine/bucketing.h"
 #include "kith/engine/gradient_norm.h"
 #include "kith/engine/job_threads.h"
 #include "kith/engine/typed_bucket.h"
+#include "kith/graph/stagger.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 #include "kith/telemetry/span.h"
 
@@ -23,16 +25,24 @@ constexpr std::size_t kCollectiveChunk = std::size_t{1} << 19;
 // Buckets that are averaged at once, where a round trip between machines is long.
 constexpr int kReductionsOverMachines = 3;
 
-// All-reduce hides only behind the rest of backward: in a small model it needs buckets that are small beside
-// it.
-std::size_t bucket_bytes(const EngineOptions& options, const std::vector<Segment>& segments) {
-  if (options.algorithm != "allreduce") return options.bucket_bytes;
-  constexpr std::size_t kParts = 6;
-  constexpr std::size_t kLeast = std::size_t{1} << 20;
-  std::size_t all = 0;
+// Bytes of a bucket. All-reduce hides only behind the rest of backward: in a small model it needs buckets
+// that are small beside it.
+std::size_t bucket_bytes(const EngineOptions& options, const std::vector<Segment>& segments,
+                         std::int64_t turns) {
+  double all = 0;
   for (const Segment& segment : segments)
-    all += segment.count * size_of(segment.type);
-  return std::min(options.bucket_bytes, std::max(kLeast, all / kParts));
+    all += static_cast<double>(segment.count * size_of(segment.type));
+  constexpr std::int64_t kAllReduceParts = 6;
+  return static_cast<std::size_t>(
+      graph::staggered_bucket_bytes(options.algorithm == "allreduce" ? kAllReduceParts : turns, all,
+                                    static_cast<double>(options.bucket_bytes)));
+}
+
+std::vector<std::int64_t> stagger(const std::vector<BucketPlan>& plans, std::int64_t turns) {
+  std::vector<double> bytes;
+  for (const BucketPlan& plan : plans)
+    bytes.push_back(static_cast<double>(plan.count * size_of(plan.type)));
+  return graph::stagger(turns, bytes);
 }
 
 template <class T>
@@ -76,6 +86,7 @@ class Engine::Impl {
   const std::unique_ptr<graph::Schedule> schedule_;
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::size_t> bucket_of_;  // segment -> bucket
+  std::vector<std::int64_t> ahead_;     // by bucket: rounds of the schedule
   Collectives collectives_;
   DeviceWork work_;
   Layout layout_ = Layout::staged;
@@ -86,8 +97,8 @@ class Engine::Impl {
   template <class T>
   std::unique_ptr<Bucket> make_bucket(const Rules<T>& rules, std::size_t index, const BucketPlan& plan);
   bool mixes(std::int64_t step) const { return (step + 1) % options_.mix_every == 0; }
-  graph::WorkerRound round(std::int64_t step) const;
-  StepContext context(std::int64_t step) const;
+  graph::WorkerRound round(std::int64_t step, std::int64_t ahead) const;
+  std::vector<StepContext> contexts(const StepContext& shared) const;
   bool has_doubles() const;
   std::shared_future<double> measure(std::span<const SegmentInput> inputs, double scale);
   void scale_gradients(std::span<const SegmentInput> inputs, const StepOptions& options, StepContext& now,
@@ -133,7 +144,9 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
       gossip::HopSizes::of(*schedule_, gossip::machines_of(*world_.transport, world_.members), 1).any()) {
     comm_threads_ = std::make_unique<CommThreads>();
   }
-  const std::vector<BucketPlan> plans = cut_buckets(segments_, bucket_bytes(options_, segments_));
+  const std::int64_t turns = exchanges && options_.stagger ? graph::turns_of(*schedule_) : 1;
+  const std::vector<BucketPlan> plans = cut_buckets(segments_, bucket_bytes(options_, segments_, turns));
+  ahead_ = stagger(plans, turns);
   bucket_of_.resize(segments_.size());
   for (std::size_t b = 0; b < plans.size(); ++b) {
     buckets_.push_back(plans[b].type == DType::f64 ? make_bucket(rules64_, b, plans[b])
@@ -167,7 +180,7 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   TypedBucketOptions bucket;
   bucket.name = cat(options_.name, "/bucket", index);
   bucket.plan = plan;
-  bucket.digest = digest(plan, segments_);
+  bucket.digest = hash_words(digest(plan, segments_), ahead_[index]);
   bucket.wire = options_.wire.value_or(dtype_of<T>());
   // A wire is never wider than the arithmetic.
   if (size_of(bucket.wire) >= sizeof(T)) bucket.wire = dtype_of<T>();
@@ -186,20 +199,23 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   return std::make_unique<TypedBucket<T>>(world_, bucket, *rules.algorithm, *rules.local, segments_);
 }
 
-graph::WorkerRound Engine::Impl::round(std::int64_t step) const {
-  if (mixes(step)) return schedule_->round(world_.rank(), (step + 1) / options_.mix_every - 1);
+graph::WorkerRound Engine::Impl::round(std::int64_t step, std::int64_t ahead) const {
+  if (mixes(step)) return schedule_->round(world_.rank(), (step + 1) / options_.mix_every - 1 + ahead);
   graph::WorkerRound alone;
   alone.group = {world_.rank()};
   return alone;
 }
 
-StepContext Engine::Impl::context(std::int64_t step) const {
-  StepContext result;
-  result.step = step;
-  result.now = round(step);
-  result.next = round(step + 1);
-  result.directed = schedule_->directed() && mixes(step);
-  return result;
+// By bucket: what they share, and the rounds of each.
+std::vector<StepContext> Engine::Impl::contexts(const StepContext& shared) const {
+  std::vector<StepContext> all(buckets_.size(), shared);
+  for (std::size_t b = 0; b < all.size(); ++b) {
+    all[b].step = steps_;
+    all[b].now = round(steps_, ahead_[b]);
+    all[b].next = round(steps_ + 1, ahead_[b]);
+    all[b].directed = schedule_->directed() && mixes(steps_);
+  }
+  return all;
 }
 
 Collectives& Engine::Impl::collectives() {
@@ -228,9 +244,9 @@ void Engine::Impl::begin(std::int64_t step) {
 }
 
 void Engine::Impl::publish_first() {
-  const StepContext first = context(steps_);
-  for (const auto& bucket : buckets_)
-    bucket->publish_first(first);
+  const std::vector<StepContext> first = contexts({});
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    buckets_[b]->publish_first(first[b]);
   started_ = true;
 }
 
@@ -241,12 +257,13 @@ StepReport Engine::Impl::step(std::span<const SegmentInput> inputs, const StepOp
   if (reduction_threads_) reduce_rest(inputs);
   StepReport report;
   report.step = steps_;
-  StepContext now = context(steps_);
-  scale_gradients(inputs, step_options, now, report);
+  StepContext shared;
+  scale_gradients(inputs, step_options, shared, report);
+  const std::vector<StepContext> now = contexts(shared);
   int phases = 0;
-  for (const auto& bucket : buckets_) {
-    bucket->begin_step(now, inputs);
-    phases = std::max(phases, bucket->phases());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    buckets_[b]->begin_step(now[b], inputs);
+    phases = std::max(phases, buckets_[b]->phases());
   }
   for (int phase = 0; phase < phases; ++phase) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {

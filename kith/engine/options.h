@@ -25,6 +25,8 @@ struct EngineOptions {
   std::optional<DType> wire;  // what travels; default: the parameters' own type (fp32 for 16-bit parameters)
   Layout layout = Layout::automatic;  // automatic: alternating where the algorithm and the wire allow it
   int mix_every = 1;                  // trigger: mix in steps t with (t + 1) mod mix_every == 0
+  // Buckets are at different rounds of the schedule: Note [Staggered buckets] in graph/stagger.h.
+  bool stagger = true;
   // How long a step waits for a neighbour that is alive before it goes on without it. A dead one is noticed
   // at once.
   Clock::Duration patience = std::chrono::minutes(10);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kith/base/text.h"
+#include "kith/graph/stagger.h"
 #include "kith/plan/bucketing.h"
 
 namespace kith::plan {
@@ -11,6 +12,23 @@ namespace {
 // Iterations enough for a mean over the workers once a schedule has settled.
 int settled_iterations(int workers) {
   return std::max(60, 20'000 / workers);
+}
+
+// As the engine does, which cuts a model into buckets enough.
+void stagger(sim::Scenario& scenario) {
+  const std::int64_t turns = graph::turns_of(*scenario.schedule);
+  if (turns == 1) return;
+  const auto largest = [&] {
+    return std::max_element(scenario.job.buckets.begin(), scenario.job.buckets.end(),
+                            [](const sim::Bucket& a, const sim::Bucket& b) { return a.bytes < b.bytes; })
+        ->bytes;
+  };
+  const double bytes = graph::staggered_bucket_bytes(turns, scenario.job.bytes(), largest());
+  if (bytes < largest()) scenario.job = rebucket(scenario.job, bytes);
+  std::vector<double> by_bucket;
+  for (const sim::Bucket& bucket : scenario.job.buckets)
+    by_bucket.push_back(bucket.bytes);
+  scenario.ahead = graph::stagger(turns, by_bucket);
 }
 
 }  // namespace
@@ -56,6 +74,7 @@ sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate, co
   if (!candidate.all_reduce()) {
     scenario.schedule =
         graph::make_schedule({.topology = candidate.topology, .shape = profile.nodes, .seed = effort.seed});
+    stagger(scenario);
   }
   scenario.collective = candidate.collective;
   scenario.wire = candidate.wire;

@@ -37,17 +37,17 @@ double Mixing::carry(double& nic_free, double start, const Cost& cost) {
   return nic_free;
 }
 
-void Mixing::run(const RoundPlan& plan, const Component& component, double* when) {
+void Mixing::run(const RoundPlan& plan, const Component& component, BucketRange range, double* when) {
   if (component.contended || component.first_read != component.end_read) {
-    run_together(plan, component, when);
+    run_together(plan, component, range, when);
     return;
   }
   for (std::size_t g = component.first_group; g < component.end_group; ++g)
-    run_alone(plan, plan.groups[g], when);
+    run_alone(plan, plan.groups[g], range, when);
 }
 
-// Nobody else is at this group's NICs in this round: all buckets in one go.
-void Mixing::run_alone(const RoundPlan& plan, const GroupOp& op, double* when) {
+// Nobody else is at this group's NICs in this round: the buckets in one go.
+void Mixing::run_alone(const RoundPlan& plan, const GroupOp& op, BucketRange range, double* when) {
   const Cost* costs = book_.costs(op.cost);
   double free = 0;
   std::fill(ready_.begin(), ready_.end(), 0.0);
@@ -57,7 +57,7 @@ void Mixing::run_alone(const RoundPlan& plan, const GroupOp& op, double* when) {
     for (int lane = 0; lane < run.lanes; ++lane)
       free = std::max(free, channel[lane]);
     const double* published = when + static_cast<std::size_t>(run.block) * buckets_ * kLanes + run.first;
-    for (std::size_t b = 0; b < buckets_; ++b) {
+    for (std::size_t b = range.first; b < range.end; ++b) {
       double latest = ready_[b];
       for (int lane = 0; lane < run.lanes; ++lane)
         latest = std::max(latest, published[b * kLanes + static_cast<std::size_t>(lane)]);
@@ -65,7 +65,7 @@ void Mixing::run_alone(const RoundPlan& plan, const GroupOp& op, double* when) {
     }
   }
   double busy = 0;
-  for (std::size_t b = 0; b < buckets_; ++b) {
+  for (std::size_t b = range.first; b < range.end; ++b) {
     const double start = std::max(free, ready_[b]);
     free = start + costs[b].seconds;
     for (std::size_t k = op.first_node; k < op.end_node; ++k) {
@@ -82,7 +82,7 @@ void Mixing::run_alone(const RoundPlan& plan, const GroupOp& op, double* when) {
     double* channel = channel_free_.data() + static_cast<std::size_t>(run.block) * kLanes + run.first;
     std::fill(channel, channel + run.lanes, free);
     double* arrival = when + static_cast<std::size_t>(run.block) * buckets_ * kLanes + run.first;
-    for (std::size_t b = 0; b < buckets_; ++b)
+    for (std::size_t b = range.first; b < range.end; ++b)
       std::fill(arrival + b * kLanes, arrival + b * kLanes + run.lanes, ready_[b]);
   }
 }
@@ -145,9 +145,10 @@ void Mixing::finish_read(const ReadOp& op, double start, std::size_t bucket, dou
 
 // Bucket after bucket, and within a bucket first come, first served: all starts are read before any arrival
 // is written.
-void Mixing::run_together(const RoundPlan& plan, const Component& component, double* when) {
+void Mixing::run_together(const RoundPlan& plan, const Component& component, BucketRange range,
+                          double* when) {
   const std::size_t groups = component.end_group - component.first_group;
-  for (std::size_t b = 0; b < buckets_; ++b) {
+  for (std::size_t b = range.first; b < range.end; ++b) {
     waiting_.clear();
     for (std::size_t g = 0; g < groups; ++g)
       waiting_.push_back({group_start(plan, plan.groups[component.first_group + g], b, when), g});

@@ -13,6 +13,12 @@ struct Traffic {
   double nic_bytes = 0;  // over all NICs, one direction
 };
 
+// Buckets first .. end - 1.
+struct BucketRange {
+  std::size_t first = 0;
+  std::size_t end = 0;
+};
+
 // The virtual network: one in-order channel for each worker, one NIC for each node and direction. An
 // operation starts when the buckets it needs are published and the channels of its workers are free; it ends
 // when its own time is over and every NIC it uses has carried it, after whatever came before. Not
@@ -21,9 +27,9 @@ class Mixing {
  public:
   Mixing(const Scenario& scenario, CostBook& book);
 
-  // Carries out one component of a round for all buckets. `when` (layout of block.h) holds when each bucket
-  // was published and becomes when each worker's arrivals are there.
-  void run(const RoundPlan& plan, const Component& component, double* when);
+  // Carries out one component of a round for some neighbouring buckets. `when` (layout of block.h) holds when
+  // each bucket was published and becomes when each worker's arrivals are there.
+  void run(const RoundPlan& plan, const Component& component, BucketRange range, double* when);
 
   const Traffic& traffic() const { return traffic_; }
   void reset_traffic() { traffic_ = {}; }
@@ -34,8 +40,8 @@ class Mixing {
     std::size_t op;  // groups first, then reads
   };
 
-  void run_alone(const RoundPlan& plan, const GroupOp& op, double* when);
-  void run_together(const RoundPlan& plan, const Component& component, double* when);
+  void run_alone(const RoundPlan& plan, const GroupOp& op, BucketRange range, double* when);
+  void run_together(const RoundPlan& plan, const Component& component, BucketRange range, double* when);
   double group_start(const RoundPlan& plan, const GroupOp& op, std::size_t bucket, const double* when) const;
   void finish_group(const RoundPlan& plan, const GroupOp& op, std::size_t bucket, double* when);
   void finish_read(const ReadOp& op, double start, std::size_t bucket, double* when);

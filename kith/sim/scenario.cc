@@ -38,6 +38,9 @@ void check(const Scenario& scenario) {
   check_link(scenario.network.inside.latency_s, scenario.network.inside.bytes_per_s, "links inside a node");
   check_link(scenario.network.between.latency_s, scenario.network.between.bytes_per_s, "links between nodes");
   check_link(0, scenario.network.nic_bytes_per_s, "NIC");
+  if (!scenario.ahead.empty()) {
+    KITH_CHECK_EQ(scenario.ahead.size(), scenario.job.buckets.size(), "rounds ahead, by bucket");
+  }
   if (scenario.iterations < 1 || scenario.warm_up < 0 || scenario.every < 1) {
     throw InputError(
         cat(scenario.iterations, " iterations after ", scenario.warm_up, ", a mix every ", scenario.every),

@@ -31,6 +31,9 @@ struct Scenario {
   Collective collective = Collective::three_hop;  // of groups of more than two, and of all-reduce
   DType wire = DType::f32;
   int every = 1;  // mix in every so many steps; all-reduce ignores it
+  // By bucket: rounds that it is ahead of the schedule (Note [Staggered buckets] in graph/stagger.h). Empty:
+  // all are at the same round.
+  std::vector<std::int64_t> ahead;
   MixAt mix_at = MixAt::step;
   Overlap overlap = Overlap::backward;     // all-reduce
   std::vector<double> all_reduce_seconds;  // by bucket: measured instead of modelled; empty: modelled

@@ -71,11 +71,13 @@ class SharedRun {
     return job.buckets[pass - buckets_ - 1].step.mean_s();
   }
 
-  graph::WorkerRound round_of(std::size_t worker, std::int64_t iteration) const {
+  graph::WorkerRound round_of(std::size_t worker, std::int64_t iteration, std::size_t bucket) const {
     graph::WorkerRound alone;
     alone.group = {static_cast<Rank>(worker)};
     if ((iteration + 1) % scenario_.every != 0) return alone;
-    return scenario_.schedule->round(static_cast<Rank>(worker), (iteration + 1) / scenario_.every - 1);
+    const std::int64_t ahead = scenario_.ahead.empty() ? 0 : scenario_.ahead[bucket];
+    return scenario_.schedule->round(static_cast<Rank>(worker),
+                                     (iteration + 1) / scenario_.every - 1 + ahead);
   }
 
   // When what the worker's pass needs is there.
@@ -88,7 +90,7 @@ class SharedRun {
       return found == reduced_.end() ? kNever : found->second;
     }
     double ready = 0;
-    const graph::WorkerRound round = round_of(worker, w.iteration);
+    const graph::WorkerRound round = round_of(worker, w.iteration, bucket);
     if (round.form == graph::Form::group && round.group.size() > 2) {
       const auto found = grouped_.find({{w.iteration, bucket}, round.group.front()});
       return found == grouped_.end() ? kNever : found->second;
@@ -154,9 +156,15 @@ class SharedRun {
     workers_[worker].extra_s += bytes * shared_.seconds_per_byte;
   }
 
+  // Queues at a NIC and returns when it has carried this.
+  double carry(double& nic_free, const Cost& cost) const {
+    nic_free = std::max(nic_free, now_) + cost.nic_seconds;
+    return nic_free;
+  }
+
   void publish(std::size_t worker, std::int64_t iteration, std::size_t bucket) {
     const double bytes = wire_bytes(scenario_, scenario_.job.buckets[bucket]);
-    const graph::WorkerRound round = round_of(worker, iteration);
+    const graph::WorkerRound round = round_of(worker, iteration, bucket);
     const auto self = static_cast<Rank>(worker);
     if (round.form == graph::Form::group && round.group.size() > 2) {
       if (++published_[{{iteration, bucket}, round.group.front()}] == round.group.size())
@@ -167,18 +175,16 @@ class SharedRun {
       const auto to = static_cast<std::size_t>(reader);
       const bool inside = same_node(worker, to);
       const Cost cost = read_cost(scenario_.network, inside, bytes);
-      double start = now_;
+      double end = now_ + cost.seconds;
       if (!inside) {
-        double& out = out_free_[static_cast<std::size_t>(node_of(worker))];
-        double& in = in_free_[static_cast<std::size_t>(node_of(to))];
-        start = std::max({now_, out, in});
-        out = in = start + cost.nic_seconds;
+        end = std::max({end, carry(out_free_[static_cast<std::size_t>(node_of(worker))], cost),
+                        carry(in_free_[static_cast<std::size_t>(node_of(to))], cost)});
         spend(worker, bytes);
         spend(to, bytes);
         if (counting(iteration)) nic_bytes_ += cost.nic_bytes;
       }
       if (counting(iteration)) channel_s_ += cost.seconds;
-      arrivals_[{{iteration, bucket}, {self, reader}}] = start + cost.seconds;
+      arrivals_[{{iteration, bucket}, {self, reader}}] = end;
     }
   }
 
@@ -190,7 +196,7 @@ class SharedRun {
 
   // Runs an operation of these workers from now on; returns its end.
   double occupy(const std::vector<Rank>& group, const Cost& cost, bool counts) {
-    double start = now_;
+    double end = now_ + cost.seconds;
     std::vector<std::size_t> nodes;
     for (Rank rank : group)
       nodes.push_back(static_cast<std::size_t>(node_of(static_cast<std::size_t>(rank))));
@@ -198,9 +204,7 @@ class SharedRun {
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
     if (nodes.size() > 1) {
       for (std::size_t node : nodes)
-        start = std::max({start, out_free_[node], in_free_[node]});
-      for (std::size_t node : nodes)
-        out_free_[node] = in_free_[node] = start + cost.nic_seconds;
+        end = std::max({end, carry(out_free_[node], cost), carry(in_free_[node], cost)});
       const double each =
           cost.nic_bytes * static_cast<double>(nodes.size()) / static_cast<double>(group.size());
       for (Rank rank : group)
@@ -208,7 +212,7 @@ class SharedRun {
       if (counts) nic_bytes_ += cost.nic_bytes * static_cast<double>(nodes.size());
     }
     if (counts) channel_s_ += cost.seconds * static_cast<double>(group.size());
-    return start + cost.seconds;
+    return end;
   }
 
   void gradient_ready(std::int64_t iteration, std::size_t bucket) {

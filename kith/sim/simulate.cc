@@ -117,6 +117,15 @@ Result run_schedule(const Scenario& scenario, Record& record) {
             when.data() + block * buckets * kLanes, record.waited.data() + block * kLanes, target);
   };
 
+  // Buckets that are staggered meet the network one by one, each in a round of its own.
+  const auto mix_staggered = [&](std::int64_t round) {
+    for (std::size_t b = 0; b < buckets; ++b) {
+      const RoundPlan& plan = plans.at(round + scenario.ahead[b]);
+      for (const Component& component : plan.components)
+        mixing.run(plan, component, {b, b + 1}, when.data());
+    }
+  };
+
   // What is mixed in iteration t was published in iteration t - 1, by round t / every.
   const std::int64_t end = scenario.warm_up + scenario.iterations;
   for (std::int64_t t = 0; t < end; ++t) {
@@ -124,14 +133,16 @@ Result run_schedule(const Scenario& scenario, Record& record) {
       record.begin_counting();
       mixing.reset_traffic();
     }
-    if (t > 0 && t % scenario.every == 0) {
+    const bool mixes = t > 0 && t % scenario.every == 0;
+    if (mixes && scenario.ahead.empty()) {
       const RoundPlan& plan = plans.at(t / scenario.every);
       for (const Component& component : plan.components) {
-        mixing.run(plan, component, when.data());
+        mixing.run(plan, component, {0, buckets}, when.data());
         for (std::size_t k = component.first_block; k < component.end_block; ++k)
           compute(t, plan.blocks[k]);
       }
     } else {
+      if (mixes) mix_staggered(t / scenario.every);
       for (std::size_t block = 0; block < blocks; ++block)
         compute(t, block);
     }

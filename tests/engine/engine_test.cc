@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kith/graph/matrix.h"
+#include "kith/graph/stagger.h"
 #include "tests/engine/engine_support.h"
 
 namespace kith::engine {
@@ -153,6 +155,45 @@ TEST(Engine, SkippedStepMixesAndMovesNothingElse) {
       return std::string();
     });
   }
+}
+
+// Without gradients a model is only mixed: every bucket by the product of the matrices of its own rounds.
+TEST(Engine, StaggeredBucketsTakeTheRoundsAheadOfTheirs) {
+  const std::vector<std::size_t> sizes{8, 16, 24, 32, 40};
+  support::run_world("inproc", 4, [&](support::Worker& worker) {
+    EngineOptions options = options_for("awc", "sgd", "aer");
+    options.stagger = true;
+    options.same_start = false;
+    options.bucket_bytes = 1;  // a bucket for each parameter
+    Quadratic<double> quadratic(worker, options, sizes);
+    Engine& engine = quadratic.engine();
+    engine.start();
+    const std::vector<double> before = quadratic.model();
+    for (int t = 0; t < 3; ++t) {
+      quadratic.backward();
+      for (SegmentInput& input : quadratic.inputs())
+        input.gradient = nullptr;
+      engine.step(quadratic.inputs(), {});
+    }
+    const std::vector<double> after = quadratic.model();
+    const auto schedule =
+        graph::make_schedule({.topology = "aer", .shape = graph::Shape::single_node(worker.size)});
+    std::vector<double> bytes;
+    for (std::size_t b = 0; b < engine.buckets(); ++b)
+      bytes.push_back(static_cast<double>(8 * sizes[engine.bucket(b).front()]));
+    const auto ahead = graph::stagger(graph::turns_of(*schedule), bytes);
+    EXPECT_EQ(*std::max_element(ahead.begin(), ahead.end()), 3) << "several rounds at once";
+    for (std::size_t b = 0; b < engine.buckets(); ++b) {
+      const std::size_t segment = engine.bucket(b).front();
+      const auto first = std::accumulate(sizes.begin(), sizes.begin() + static_cast<long>(segment), 0ul);
+      const std::vector<double> values = engine.gather(before[first]);
+      Eigen::VectorXd expected = Eigen::Map<const Eigen::VectorXd>(values.data(), 4);
+      for (int t = 0; t < 3; ++t)
+        expected = graph::mixing_matrix(*schedule, t + ahead[b]) * expected;
+      EXPECT_NEAR(after[first], expected[worker.rank], 1e-12) << "bucket " << b;
+    }
+    return std::string();
+  });
 }
 
 TEST(Engine, ParameterWithoutGradientIsOnlyMixed) {

@@ -259,7 +259,7 @@ Job unusual_job() {
                .eval_every = 7,
                .eval_samples = 9,
                .seed = 1234567890123};
-  job.algorithm = {.name = "atc", .mix_every = 3, .patience_seconds = 1.5};
+  job.algorithm = {.name = "atc", .mix_every = 3, .stagger = false, .patience_seconds = 1.5};
   job.optimizer = {.name = "sgd",
                    .weight_decay = 1.0 / 3,
                    .momentum = 0.9,

@@ -24,6 +24,26 @@ TEST(SharedCores, WithEnoughCoresItIsTheRecursion) {
   }
 }
 
+// Half of the steps of aer cross: together the buckets need the link for a whole model in one step and not at
+// all in the next, staggered for half a model in each.
+TEST(SharedCores, StaggeredBucketsEvenOutTheLink) {
+  Plain plain;
+  plain.shape = graph::Shape::parse("1,1,1,1", "test");
+  plain.buckets = 4;
+  Scenario scenario = plain_scenario(plain);
+  const double compute = scenario.job.compute_s();
+  scenario.network.between.bytes_per_s = scenario.network.nic_bytes_per_s =
+      scenario.job.bytes() / (1.8 * compute);
+  scenario.schedule = schedule_of("aer", plain.shape);
+  const Result together = simulate_shared(scenario, {.cores = 4});
+  scenario.ahead = {0, 1, 2, 3};
+  const Result staggered = simulate_shared(scenario, {.cores = 4});
+  EXPECT_NEAR(staggered.nic_bytes, together.nic_bytes, 0.02 * together.nic_bytes);
+  EXPECT_GT(together.iteration_s, 1.25 * compute);
+  EXPECT_LT(staggered.iteration_s, 0.9 * together.iteration_s);
+  EXPECT_GE(staggered.iteration_s, compute * (1 - 1e-9));
+}
+
 TEST(SharedCores, ComputeIsShared) {
   Scenario scenario = plain_scenario({});
   scenario.schedule = schedule_of("ring", scenario.placement);

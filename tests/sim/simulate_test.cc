@@ -46,6 +46,30 @@ TEST(Simulate, EveryScheduleStaysBetweenItsBounds) {
   }
 }
 
+TEST(Simulate, StaggeredBucketsEvenOutTheLink) {
+  Scenario scenario = plain_scenario({.shape = graph::Shape(std::vector<int>(4, 2)), .buckets = 8});
+  const double compute = scenario.job.compute_s();
+  scenario.network.between.bytes_per_s = scenario.network.nic_bytes_per_s =
+      scenario.job.bytes() / (1.8 * compute);
+  scenario.schedule = schedule_of("aer", scenario.placement);
+  const Result together = simulate(scenario);
+  scenario.ahead = {0, 1, 2, 3, 0, 1, 2, 3};
+  const Result staggered = simulate(scenario);
+  EXPECT_NEAR(staggered.nic_bytes, together.nic_bytes, 1e-6 * together.nic_bytes);
+  EXPECT_GT(together.iteration_s, 1.25 * compute);
+  EXPECT_LT(staggered.iteration_s, 0.9 * together.iteration_s);
+  EXPECT_GE(staggered.iteration_s, compute * (1 - 1e-12));
+}
+
+TEST(Simulate, AllBucketsAheadByThePeriodAreNotAhead) {
+  Scenario scenario = noisy("aer", graph::Shape(std::vector<int>(4, 2)));
+  const Result plain = simulate(scenario);
+  scenario.ahead.assign(scenario.job.buckets.size(), scenario.schedule->period());
+  EXPECT_NEAR(simulate(scenario).iteration_s, plain.iteration_s, 1e-9);
+  scenario.ahead.pop_back();
+  EXPECT_THROW(simulate(scenario), Bug);
+}
+
 TEST(Simulate, IsDeterministicForASeed) {
   for (const char* topology : {"", "aer", "exp", "ring-static"}) {
     const Scenario scenario = noisy(topology, graph::Shape(std::vector<int>(4, 4)));

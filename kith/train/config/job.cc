@@ -153,6 +153,7 @@ engine::EngineOptions engine_options(const Job& job) {
   if (job.wire.layout == "alternating") options.layout = engine::Layout::alternating;
   if (job.wire.layout == "staged") options.layout = engine::Layout::staged;
   options.mix_every = static_cast<int>(job.algorithm.mix_every);
+  options.stagger = job.algorithm.stagger;
   options.patience = from_seconds(job.algorithm.patience_seconds);
   return options;
 }

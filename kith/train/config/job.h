@@ -49,6 +49,7 @@ struct Job {
   struct {
     std::string name = "awc";
     std::int64_t mix_every = 1;
+    bool stagger = true;
     double patience_seconds = 600;
   } algorithm;
   struct {

@@ -162,6 +162,10 @@ const std::array kSchema{
         .field = [](Job& j) -> Field { return &j.algorithm.mix_every; },
         .doc = "Steps between rounds of mixing.",
         .interval = "[1, 1000000]"},
+    Key{.name = "algorithm.stagger",
+        .field = [](Job& j) -> Field { return &j.algorithm.stagger; },
+        .doc =
+            "Parts of the model are at different rounds of the schedule, so that every step sends the same."},
     Key{.name = "algorithm.patience_seconds",
         .field = [](Job& j) -> Field { return &j.algorithm.patience_seconds; },
         .doc = "How long a step waits for a neighbour that lives; a dead one is noticed at once.",

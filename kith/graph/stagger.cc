@@ -1,0 +1,42 @@
+#include "kith/graph/stagger.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kith/base/check.h"
+
+namespace kith::graph {
+namespace {
+
+constexpr std::int64_t kMostTurns = 8;
+constexpr double kLeastBytes = 1 << 20;
+
+}  // namespace
+
+std::int64_t turns_of(const Schedule& schedule) {
+  return std::min(schedule.period(), kMostTurns);
+}
+
+// The largest first, each to the turn that has the least so far.
+std::vector<std::int64_t> stagger(std::int64_t turns, std::span<const double> bucket_bytes) {
+  KITH_CHECK_GE(turns, 1, "turns");
+  std::vector<std::size_t> order(bucket_bytes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return bucket_bytes[a] > bucket_bytes[b]; });
+  std::vector<double> filled(static_cast<std::size_t>(turns), 0.0);
+  std::vector<std::int64_t> ahead(bucket_bytes.size());
+  for (std::size_t bucket : order) {
+    const auto least = std::min_element(filled.begin(), filled.end());
+    ahead[bucket] = least - filled.begin();
+    *least += bucket_bytes[bucket];
+  }
+  return ahead;
+}
+
+double staggered_bucket_bytes(std::int64_t turns, double model_bytes, double wanted) {
+  if (turns == 1) return wanted;
+  return std::min(wanted, std::max(kLeastBytes, model_bytes / static_cast<double>(turns)));
+}
+
+}  // namespace kith::graph
