@@ -37,7 +37,8 @@ class Bench {
     if (flags.csv.empty()) return;
     csv_.open(flags.csv);
     if (!csv_) throw InputError("cannot be written", flags.csv);
-    csv_ << "setup,gbit,link_mb_per_s,mode,block,steps,ms,loss,waited_ms,step_ms,sent_mb,ledger_mb\n";
+    csv_ << "setup,gbit,link_mb_per_s,mode,block,steps,ms,loss,waited_ms,step_ms,sent_mb,ledger_mb,"
+            "kernel,idle\n";
   }
 
   int run() {
@@ -160,7 +161,7 @@ class Bench {
     csv_ << setup.name() << ',' << rate.bits_per_second / 1e9 << ',' << link / 1e6 << ',' << mode << ','
          << number << ',' << block.steps << ',' << block.ms() << ',' << block.lap.loss << ','
          << block.lap.waited * ms << ',' << block.lap.stepped * ms << ',' << block.sent / 1e6 << ','
-         << block.from_ledgers / 1e6 << std::endl;
+         << block.from_ledgers / 1e6 << ',' << block.in_kernel << ',' << block.idle << std::endl;
   }
 
   const Flags flags_;

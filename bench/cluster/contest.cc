@@ -4,6 +4,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "bench/cluster/processors.h"
 #include "bench/cluster/worker.h"
 #include "kith/base/text.h"
 #include "kith/telemetry/file_sink.h"
@@ -64,6 +65,7 @@ Block Contest::run(const std::string& mode, int untimed, int timed) {
   const bool ddp = mode == "ddp";
   std::vector<PeerProcess>& peers = ddp ? ddp_ : kith_;
   const std::vector<double> before = lab_.sent();
+  const ProcessorTimes start = ProcessorTimes::now();
   for (PeerProcess& peer : peers)
     peer.order(ddp ? cat("run ", untimed, " ", timed) : cat("run ", mode, " ", untimed, " ", timed));
   Block block;
@@ -75,6 +77,9 @@ Block Contest::run(const std::string& mode, int untimed, int timed) {
     laps.push_back(Lap::parse(answer, cat(setup_.name(), ", ", mode)));
     if (!ddp) block.from_ledgers += std::stod(answer.substr(answer.rfind(' '))) / host_steps;
   }
+  const ProcessorTimes spent = ProcessorTimes::now() - start;
+  block.in_kernel = spent.kernel / spent.all;
+  block.idle = spent.idle / spent.all;
   block.lap = together(laps);
   lab_.settle();
   const std::vector<double> after = lab_.sent();

@@ -35,6 +35,8 @@ struct Block {
   int steps = 0;            // timed ones
   double sent = 0;          // bytes per host and iteration, mean over the hosts, from the interfaces
   double from_ledgers = 0;  // the same from kith's ledgers: payload only; 0 for DDP
+  double in_kernel = 0;     // of the machine's processors while the block ran, as shares
+  double idle = 0;
 
   double ms() const { return lap.seconds / steps * 1e3; }
 };

@@ -38,6 +38,8 @@ std::vector<Row> rows_of(const std::vector<std::string>& modes, const Blocks& bl
     row.to_local = median_ratio(own, local);
     row.sent = median_of(own, &Block::sent);
     row.from_ledgers = median_of(own, &Block::from_ledgers);
+    row.in_kernel = median_of(own, &Block::in_kernel);
+    row.idle = median_of(own, &Block::idle);
     const double travel_ms = row.sent / link_bytes_per_second * 1e3;
     const double longer_ms = (row.to_local - 1) * row.ms.median / row.to_local;
     row.hidden = std::clamp(1 - longer_ms / travel_ms, 0.0, 1.0);
@@ -49,13 +51,14 @@ std::vector<Row> rows_of(const std::vector<std::string>& modes, const Blocks& bl
 void print(const std::vector<Row>& rows) {
   std::printf(
       "  mode        ms per iteration [p10, p90]   over DDP  to local   MB per host: sent  by ledger   "
-      "hidden\n");
+      "hidden  kernel  idle\n");
   for (const Row& row : rows) {
     const bool local = row.mode == "none";
     std::printf("  %-10s %8.1f [%7.1f, %7.1f]     %7.2fx  %7.3f           %8.2f  %9.2f   ",
                 local ? "local-only" : row.mode.c_str(), row.ms.median, row.ms.low, row.ms.high, row.over_ddp,
                 row.to_local, row.sent / 1e6, row.from_ledgers / 1e6);
-    std::printf(local ? "     -\n" : "%5.0f%%\n", 100 * row.hidden);
+    std::printf(local ? "     -" : "%5.0f%%", 100 * row.hidden);
+    std::printf("  %5.0f%% %4.0f%%\n", 100 * row.in_kernel, 100 * row.idle);
   }
 }
 

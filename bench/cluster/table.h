@@ -21,6 +21,8 @@ struct Row {
   double to_local = 0;  // time over local-only's
   double sent = 0;      // bytes per host and iteration
   double from_ledgers = 0;
+  double in_kernel = 0;  // shares of the machine's processors
+  double idle = 0;
   double hidden =
       0;  // share of the time that the bytes need on the link by which the iteration did not get longer
 };

@@ -13,7 +13,7 @@ namespace kith::bench {
 namespace {
 
 constexpr const char* kHeader =
-    "setup,gbit,link_mb_per_s,mode,block,steps,ms,loss,waited_ms,step_ms,sent_mb,ledger_mb";
+    "setup,gbit,link_mb_per_s,mode,block,steps,ms,loss,waited_ms,step_ms,sent_mb,ledger_mb,kernel,idle";
 
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> words;
@@ -58,8 +58,8 @@ std::vector<Configuration> read_measured(const std::string& file) {
   std::map<std::pair<std::string, double>, std::map<std::string, Samples>> samples;
   for (int number = 2; std::getline(in, line); ++number) {
     const std::vector<std::string> words = split(line);
-    if (words.size() != 12)
-      throw InputError(cat("'", line, "'"), cat(file, ":", number), "12 fields to a line");
+    if (words.size() != 14)
+      throw InputError(cat("'", line, "'"), cat(file, ":", number), "14 fields to a line");
     const double gbit = std::stod(words[1]);
     if (!samples.contains({words[0], gbit}))
       all.push_back({words[0], gbit, std::stod(words[2]) * 1e6, {}, 0});
