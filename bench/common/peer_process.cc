@@ -11,8 +11,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,7 +75,7 @@ PeerProcess::~PeerProcess() {
   if (pid_ < 0) return;
   dismiss();
   ::close(out_);
-  const int ending = ::pidfd_open(pid_, 0);
+  const auto ending = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
   if (ending < 0 || !readable(ending, SteadyClock().now() + kGrace)) kill();
   if (ending >= 0) ::close(ending);
   ::waitpid(pid_, nullptr, 0);

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-LR, SEED = 1e-4, 7
+LR, SEED = 5e-5, 7
 
 
 def main():

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-LR, SEED = 1e-4, 7
+LR, SEED = 5e-5, 7
 
 
 def attend(q, k, v):

@@ -8,12 +8,13 @@ namespace kith::bench {
 
 // What the contestants of this benchmark train, kith's workers and PyTorch's alike (eager.py and ddp.py
 // repeat it).
-//   mlp  `layers` of Linear(width, width) with ReLU between them; inputs and targets are normal numbers of the
+//   mlp  `layers` of Linear(width, width) with ReLU between them; inputs and targets are normal numbers of
+//   the
 //        worker's own; mean squared error
 //   gpt  the transformer of kith/train/models/gpt.h under bf16 autocast; tokens are a formula of their index:
 //        u = (1103515245 k + 12345 mod 2^31) / 2^31,  token k = floor(vocabulary u^3), the target is the next
 struct GpuJob {
-  static constexpr double kLr = 1e-4;  // AdamW, decay 0.01
+  static constexpr double kLr = 5e-5;  // AdamW, decay 0.01
 
   std::string model;
   std::string device;  // cuda or cpu

@@ -1,13 +1,12 @@
 // gpu_training: whole training iterations on a GPU. 4 workers on one GPU with and without neighbours, with
-// PyTorch's DDP beside them; GPT-2 small against an eager PyTorch program. Contestants take turns in blocks, and
-// a block is timed until the device has done all of it. This process itself does not touch the GPU.
+// PyTorch's DDP beside them; GPT-2 small against an eager PyTorch program. Contestants take turns in blocks,
+// and a block is timed until the device has done all of it. This process itself does not touch the GPU.
 
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "bench/common/report.h"
 #include "bench/gpu_training/parts.h"
@@ -21,25 +20,23 @@ struct Part {
   void (*measure)(const PartOptions&, Report&);
 };
 
-const std::vector<Part> kParts{{"gpt", measure_gpt},
-                               {"mlp", measure_mlp},
-                               {"gpt-workers", measure_gpt_workers},
-                               {"ddp", measure_ddp}};
+const std::vector<Part> kParts{
+    {"gpt", measure_gpt}, {"mlp", measure_mlp}, {"gpt-workers", measure_gpt_workers}, {"ddp", measure_ddp}};
 
 int run(int argc, char** argv) {
-  PartOptions part_options{.device = "cuda"};
+  PartOptions part_options{.device = KITH_BENCH_DEVICE};
   std::vector<std::string> wanted, names;
   double limit = 60;
   for (const Part& part : kParts)
     names.push_back(part.name);
-  const Options options =
-      parse(argc, argv, "gpu_training", "Training on a GPU: iteration times and tokens per second",
-            [&](CLI::App& app) {
-              app.add_option("--device", part_options.device, "cuda; cpu tries the program with tiny models")
-                  ->check(CLI::IsMember({"cuda", "cpu"}));
-              app.add_option("--part", wanted, "only this part; repeatable")->check(CLI::IsMember(names));
-              app.add_option("--limit", limit, "seconds that a part may take")->check(CLI::PositiveNumber);
-            });
+  const Options options = parse(
+      argc, argv, "gpu_training", "Training on a GPU: iteration times and tokens per second",
+      [&](CLI::App& app) {
+        app.add_option("--device", part_options.device, "cuda; or cpu, with tiny models, to try the program")
+            ->check(CLI::IsMember({"cuda", "cpu"}));
+        app.add_option("--part", wanted, "only this part; repeatable")->check(CLI::IsMember(names));
+        app.add_option("--limit", limit, "seconds that a part may take")->check(CLI::PositiveNumber);
+      });
   if (options.quick) part_options.blocks = 4;
   if (part_options.device == "cpu") part_options.block_seconds = 0.1;
   ::signal(SIGPIPE, SIG_IGN);  // a worker that has ended is an error of its part

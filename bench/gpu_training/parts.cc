@@ -85,6 +85,12 @@ int steps_of_a_block(const PartOptions& options, double pilot_seconds) {
   return std::clamp(static_cast<int>(options.block_seconds / pilot_seconds), 3, 60);
 }
 
+// What is left when a later block fails.
+void tell_pilot(const std::string& name, double seconds) {
+  std::printf("pilot, %s: %.2f ms an iteration\n", name.c_str(), 1e3 * seconds);
+  std::fflush(stdout);
+}
+
 void print_time(const char* name, const Record& record, const Summary& to_local) {
   const Summary ms = record.milliseconds();
   std::printf("  %-12s %8.2f [%7.2f, %7.2f]   %6.3f [%.3f, %.3f]   %7.2f %7.2f   %.4f to %.4f\n", name,
@@ -96,8 +102,10 @@ void print_time(const char* name, const Record& record, const Summary& to_local)
 Records run_modes(Team& team, const std::vector<std::string>& modes, const PartOptions& options,
                   const std::string& title) {
   std::map<std::string, double> pilot;
-  for (const std::string& mode : modes)
+  for (const std::string& mode : modes) {
     pilot[mode] = team.run(cat("run ", mode, " ", kWarmUp, " ", kPilot)).seconds / kPilot;
+    tell_pilot(mode, pilot[mode]);
+  }
   const int steps = steps_of_a_block(options, pilot[modes.front()]);
   Records records;
   for (int block = 0; block < options.blocks; ++block) {
@@ -105,7 +113,8 @@ Records run_modes(Team& team, const std::vector<std::string>& modes, const PartO
       records[mode].add(team.run(cat("run ", mode, " 0 ", steps)), steps);
   }
   std::printf("\n%s, %d blocks of %d iterations\n", title.c_str(), options.blocks, steps);
-  std::printf("  mode         ms an iteration [10%%, 90%%]   to local-only           step()  waited   loss\n");
+  std::printf(
+      "  mode         ms an iteration [10%%, 90%%]   to local-only           step()  waited   loss\n");
   for (const std::string& mode : modes)
     print_time(mode == "none" ? "local-only" : mode.c_str(), records[mode],
                ratio(records["none"], records[mode]));
@@ -137,9 +146,9 @@ void measure_mlp(const PartOptions& options, Report& report) {
   const std::vector<std::string> modes{"none", "exp", "aer", "exp-bf16"};
   Team team = Team::kith(kWorkers, job, options.deadline);
   const double parameters = team.number("parameters none");
-  const Records records = run_modes(
-      team, modes, options,
-      cat(kWorkers, " workers on one ", job.device, ", MLP of ", parameters / 1e6, " M parameters, batch ", job.batch));
+  const Records records = run_modes(team, modes, options,
+                                    cat(kWorkers, " workers on one ", job.device, ", MLP of ",
+                                        parameters / 1e6, " M parameters, batch ", job.batch));
   verify(team, modes, records);
   for (const std::string& mode : modes) {
     const Summary to_local = ratio(records.at("none"), records.at(mode));
@@ -158,8 +167,9 @@ void measure_ddp(const PartOptions& options, Report& report) {
   for (int block = 0; block < 3; ++block)
     record.add(team.run(cat("run 0 ", steps)), steps);
   const Summary ms = record.milliseconds();
-  std::printf("\nPyTorch's DDP over Gloo on the same MLP: %.2f ms an iteration [%.2f, %.2f], loss %.4f to %.4f\n",
-              ms.median, ms.low, ms.high, record.first_loss, record.last_loss);
+  std::printf(
+      "\nPyTorch's DDP over Gloo on the same MLP: %.2f ms an iteration [%.2f, %.2f], loss %.4f to %.4f\n",
+      ms.median, ms.low, ms.high, record.first_loss, record.last_loss);
   const std::string problem = record.problem("ddp");
   if (!problem.empty()) throw Error(problem, "results");
   report.measure("mlp_ddp", ms, "ms");
@@ -169,11 +179,12 @@ void measure_gpt(const PartOptions& options, Report& report) {
   const GpuJob job = gpt_job(options.device, 32);
   Team ours = Team::kith(1, job, options.deadline);
   Team eager = Team::python("eager.py", 1, job, options.deadline);
-  const double parameters = ours.number("parameters none"), theirs = eager.number("parameters");
-  if (parameters != theirs)
-    throw Error(cat("kith's model has ", parameters, " parameters, PyTorch's ", theirs), "gpt");
+  const double parameters = ours.number("parameters none");
   const double pilot = ours.run(cat("run none ", kWarmUp, " ", kPilot)).seconds / kPilot;
-  eager.run(cat("run ", kWarmUp, " ", kPilot));
+  tell_pilot("kith", pilot);
+  if (const double theirs = eager.number("parameters"); theirs != parameters)
+    throw Error(cat("kith's model has ", parameters, " parameters, PyTorch's ", theirs), "gpt");
+  tell_pilot("PyTorch eager", eager.run(cat("run ", kWarmUp, " ", kPilot)).seconds / kPilot);
   const int steps = steps_of_a_block(options, pilot);
   Record kith, python;
   for (int block = 0; block < options.blocks; ++block) {
@@ -181,8 +192,10 @@ void measure_gpt(const PartOptions& options, Report& report) {
     python.add(eager.run(cat("run 0 ", steps)), steps);
   }
   const auto tokens = static_cast<double>(job.tokens());
-  std::printf("\nGPT of %.0f parameters, bf16 autocast, batch %ld of %ld tokens, one worker, %d blocks of %d iterations\n",
-              parameters, static_cast<long>(job.batch), static_cast<long>(job.context), options.blocks, steps);
+  std::printf(
+      "\nGPT of %.0f parameters, bf16 autocast, batch %ld of %ld tokens, one worker, %d blocks of %d "
+      "iterations\n",
+      parameters, static_cast<long>(job.batch), static_cast<long>(job.context), options.blocks, steps);
   const auto print = [&](const char* name, const Record& record) {
     const Summary ms = record.milliseconds();
     std::printf("  %-14s %9.0f tokens/s   %8.2f ms an iteration [%7.2f, %7.2f]   loss %.4f to %.4f\n", name,
@@ -204,9 +217,10 @@ void measure_gpt_workers(const PartOptions& options, Report& report) {
   const GpuJob job = gpt_job(options.device, 8);
   const std::vector<std::string> modes{"none", "aer"};
   Team team = Team::kith(kWorkers, job, options.deadline);
-  const Records records = run_modes(
-      team, modes, options,
-      cat(kWorkers, " workers on one ", job.device, ", GPT, bf16 autocast, batch ", job.batch, " of ", job.context, " tokens"));
+  const Records records =
+      run_modes(team, modes, options,
+                cat(kWorkers, " workers on one ", job.device, ", GPT, bf16 autocast, batch ", job.batch,
+                    " of ", job.context, " tokens"));
   for (const std::string& mode : modes) {
     const double ms = records.at(mode).milliseconds().median;
     std::printf("  %s: %.0f tokens/s together\n", mode.c_str(),
@@ -214,7 +228,8 @@ void measure_gpt_workers(const PartOptions& options, Report& report) {
     report.measure("gpt_workers_" + mode, records.at(mode).milliseconds(), "ms");
   }
   verify(team, modes, records);
-  report.at_least("gpu_training.gpt_workers_to_local", ratio(records.at("aer"), records.at("none")).median, 0.9);
+  report.at_least("gpu_training.gpt_workers_to_local", ratio(records.at("aer"), records.at("none")).median,
+                  0.9);
 }
 
 }  // namespace kith::bench

@@ -9,9 +9,7 @@
 namespace kith::bench {
 
 Team::Team(std::vector<std::string> program, int workers, const GpuJob& job, Deadline deadline)
-    : name_(program.back()),
-      deadline_(deadline),
-      folder_(std::make_unique<TempFolder>("kith-gpu-training")) {
+    : name_(program.back()), deadline_(deadline), folder_(std::make_unique<TempFolder>("kith-gpu-training")) {
   const std::vector<std::string> words = job.words();
   for (int rank = 0; rank < workers; ++rank) {
     std::vector<std::string> command = program;

@@ -12,8 +12,8 @@
 
 namespace kith::bench {
 
-// The processes of one contestant. What they are asked is answered before the deadline; who does not answer is
-// killed together with the others, and the call throws Error.
+// The processes of one contestant. What they are asked is answered before the deadline; who does not answer
+// is killed together with the others, and the call throws Error.
 class Team {
  public:
   // kith's workers: this program again.

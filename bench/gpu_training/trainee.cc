@@ -20,12 +20,12 @@ namespace F = torch::nn::functional;
 
 constexpr std::uint64_t kSeed = 7;
 
-struct Problem {
+struct Lesson {
   std::shared_ptr<torch::nn::Module> net;
   std::function<torch::Tensor()> loss;
 };
 
-Problem make_mlp(const GpuJob& job, int rank, torch::Device device) {
+Lesson make_mlp(const GpuJob& job, int rank, torch::Device device) {
   torch::nn::Sequential net;
   for (std::int64_t l = 0; l < job.layers; ++l) {
     if (l > 0) net->push_back(torch::nn::ReLU());
@@ -46,7 +46,7 @@ torch::Tensor tokens_from(std::int64_t first, std::int64_t count, std::int64_t v
   return (u * u * u * vocabulary).floor().to(torch::kInt64);
 }
 
-Problem make_gpt(const GpuJob& job, int rank, torch::Device device) {
+Lesson make_gpt(const GpuJob& job, int rank, torch::Device device) {
   const auto net = train::make_gpt({.layers = job.layers,
                                     .heads = job.heads,
                                     .width = job.width,
@@ -62,7 +62,7 @@ Problem make_gpt(const GpuJob& job, int rank, torch::Device device) {
           }};
 }
 
-Problem make_problem(const GpuJob& job, int rank) {
+Lesson make_lesson(const GpuJob& job, int rank) {
   torch::manual_seed(kSeed);
   const torch::Device device(job.device);
   return job.model == "gpt" ? make_gpt(job, rank, device) : make_mlp(job, rank, device);
@@ -72,9 +72,9 @@ Problem make_problem(const GpuJob& job, int rank) {
 
 Trainee::Trainee(const engine::World& world, const GpuJob& job, const std::string& mode)
     : world_(world), job_(job) {
-  Problem problem = make_problem(job, world.rank());
-  net_ = std::move(problem.net);
-  loss_ = std::move(problem.loss);
+  Lesson lesson = make_lesson(job, world.rank());
+  net_ = std::move(lesson.net);
+  loss_ = std::move(lesson.loss);
   train::Options options = options_for(mode, shape_for(mode, world.size()));
   options.lr = GpuJob::kLr;
   options.engine.patience = std::chrono::seconds(30);

@@ -1,11 +1,10 @@
-#include "kith/kernels/cuda/cross_entropy.h"
-
 #include <cfloat>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "kith/base/check.h"
+#include "kith/kernels/cuda/cross_entropy.h"
 #include "kith/kernels/cuda/device.h"
 #include "kith/kernels/cuda/launch.cuh"
 
@@ -15,12 +14,24 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kThreads = 512;  // a block has one row
 
-__device__ float widen(float x) { return x; }
-__device__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
-__device__ float widen(__half x) { return __half2float(x); }
-__device__ void narrow(float x, float& to) { to = x; }
-__device__ void narrow(float x, __nv_bfloat16& to) { to = __float2bfloat16_rn(x); }
-__device__ void narrow(float x, __half& to) { to = __float2half_rn(x); }
+__device__ float widen(float x) {
+  return x;
+}
+__device__ float widen(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
+__device__ float widen(__half x) {
+  return __half2float(x);
+}
+__device__ void narrow(float x, float& to) {
+  to = x;
+}
+__device__ void narrow(float x, __nv_bfloat16& to) {
+  to = __float2bfloat16_rn(x);
+}
+__device__ void narrow(float x, __half& to) {
+  to = __float2half_rn(x);
+}
 
 // What one access moves.
 template <class E>
@@ -42,7 +53,8 @@ __device__ Cut cut_row(const E* row, std::size_t count) {
   return {before, (count - before) / Packet<E>::kCount};
 }
 
-// sum of exp(x - largest) over what was added. Finite from the start, so that scores of -infinity add nothing.
+// sum of exp(x - largest) over what was added. Finite from the start, so that scores of -infinity add
+// nothing.
 struct ExpSum {
   float largest = -FLT_MAX;
   float sum = 0;
@@ -147,7 +159,8 @@ __global__ void __launch_bounds__(kThreads)
       narrow(at(widen(packet.element[k]), c + static_cast<std::size_t>(k)), packet.element[k]);
     reinterpret_cast<Packed*>(to + cut.before)[p] = packet;
   }
-  for (std::size_t c = cut.before + cut.packets * Packed::kCount + threadIdx.x; c < problem.classes; c += kThreads)
+  for (std::size_t c = cut.before + cut.packets * Packed::kCount + threadIdx.x; c < problem.classes;
+       c += kThreads)
     narrow(at(widen(row[c]), c), to[c]);
 }
 
@@ -177,8 +190,9 @@ void cross_entropy_gradient(const CudaOptions& on, const Classification& problem
   const cuda::OnDevice here(on.device);
   const cuda::Grid grid{static_cast<unsigned>(problem.rows), kThreads, on.stream};
   with_type(problem.type, [&]<class E>(E*) {
-    cuda::require(cuda::launch(differentiate_rows<E>, grid, problem, log_sums, scale, static_cast<E*>(gradient)),
-                  "cross-entropy's gradient");
+    cuda::require(
+        cuda::launch(differentiate_rows<E>, grid, problem, log_sums, scale, static_cast<E*>(gradient)),
+        "cross-entropy's gradient");
   });
 }
 

@@ -14,9 +14,10 @@ namespace {
 using Names = std::vector<std::string>;
 
 Names backend_names() {
-  Names names;
+  Names names{"automatic"};
   for (const comm::Backend& backend : comm::backends())
     names.emplace_back(backend.name);
+  names.emplace_back("cuda_ipc");  // a build without CUDA says so when it is asked
   return names;
 }
 
@@ -31,8 +32,9 @@ const std::array kSchema{
         .text = TextKind::shape},
     Key{.name = "world.backend",
         .field = [](Job& j) -> Field { return &j.world.backend; },
-        .doc = "How workers reach each other: processes of a machine over shm, threads over inproc, machines "
-               "over routed.",
+        .doc = "How workers reach each other: processes of a machine over shm, or over cuda_ipc where the "
+               "models "
+               "lie on its GPUs; threads over inproc, machines over routed. automatic takes what fits.",
         .choices = backend_names},
     Key{.name = "world.device",
         .field = [](Job& j) -> Field { return &j.world.device; },

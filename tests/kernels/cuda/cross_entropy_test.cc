@@ -76,7 +76,8 @@ void expect_agreement(const Case& size, DType type, double precision) {
 }
 
 TEST(CudaCrossEntropyTest, OddSizesAgreeWithTheFormula) {
-  for (const Case& size : {Case{1, 1, 0}, Case{3, 7, 0}, Case{5, 1003, 0}, Case{4, 4096, 0}, Case{6, 5021, 3}}) {
+  for (const Case& size :
+       {Case{1, 1, 0}, Case{3, 7, 0}, Case{5, 1003, 0}, Case{4, 4096, 0}, Case{6, 5021, 3}}) {
     expect_agreement<float>(size, DType::f32, 1e-4);
     expect_agreement<std::uint16_t>(size, DType::bf16, 1.0 / 200);
   }
