@@ -12,7 +12,9 @@ struct PartOptions {
   std::string device;  // cuda; on the cpu the models are tiny, which shows that the program works and no more
   int blocks = 7;
   double block_seconds = 0.8;
-  Deadline deadline;
+  Deadline deadline{};
+
+  bool has_goals() const { return device == "cuda"; }
 };
 
 // Each prints its table as soon as it has one, and adds its goals to the report where its results are right.

@@ -43,7 +43,7 @@ TEST(BackendChoice, WhoeverAsksDecides) {
 
 TEST(BackendChoice, KnowsWhatThisBuildHas) {
   EXPECT_TRUE(backend_available("inproc"));
-  EXPECT_FALSE(backend_available("carrier-pigeon"));
+  EXPECT_FALSE(backend_available("pigeons"));
 }
 
 }  // namespace

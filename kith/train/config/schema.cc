@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kith/comm/registry.h"
+#include "kith/comm/device_backends.h"
 #include "kith/graph/schedule.h"
 #include "kith/optim/algorithm.h"
 #include "kith/optim/options.h"
@@ -15,9 +15,10 @@ using Names = std::vector<std::string>;
 
 Names backend_names() {
   Names names{"automatic"};
-  for (const comm::Backend& backend : comm::backends())
-    names.emplace_back(backend.name);
-  names.emplace_back("cuda_ipc");  // a build without CUDA says so when it is asked
+  for (const std::span<const comm::Backend> table : {comm::backends(), comm::device_backends()}) {
+    for (const comm::Backend& backend : table)
+      names.emplace_back(backend.name);
+  }
   return names;
 }
 
