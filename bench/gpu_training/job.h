@@ -24,6 +24,7 @@ struct GpuJob {
   std::int64_t heads = 0;
   std::int64_t context = 0;
   std::int64_t vocabulary = 0;
+  std::string backend = "shm";  // of several workers
 
   std::int64_t tokens() const { return batch * context; }
 
@@ -32,9 +33,10 @@ struct GpuJob {
     std::vector<std::string> all{model, device};
     for (const std::int64_t number : {layers, width, batch, heads, context, vocabulary})
       all.push_back(std::to_string(number));
+    all.push_back(backend);
     return all;
   }
-  static constexpr int kWords = 8;
+  static constexpr int kWords = 9;
   // REQUIRES: what words() gave, at `first`.
   static GpuJob from(const char* const* first) {
     return {first[0],
@@ -44,7 +46,8 @@ struct GpuJob {
             std::stol(first[4]),
             std::stol(first[5]),
             std::stol(first[6]),
-            std::stol(first[7])};
+            std::stol(first[7]),
+            first[8]};
   }
 };
 

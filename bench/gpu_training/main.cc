@@ -34,9 +34,11 @@ int run(int argc, char** argv) {
       [&](CLI::App& app) {
         app.add_option("--device", part_options.device, "cuda; or cpu, with tiny models, to try the program")
             ->check(CLI::IsMember({"cuda", "cpu"}));
+        app.add_option("--backend", part_options.backend, "of several workers (cuda_ipc; on the cpu shm)");
         app.add_option("--part", wanted, "only this part; repeatable")->check(CLI::IsMember(names));
         app.add_option("--limit", limit, "seconds that a part may take")->check(CLI::PositiveNumber);
       });
+  if (part_options.backend.empty()) part_options.backend = part_options.device == "cuda" ? "cuda_ipc" : "shm";
   if (options.quick) part_options.blocks = 4;
   if (part_options.device == "cpu") part_options.block_seconds = 0.1;
   ::signal(SIGPIPE, SIG_IGN);  // a worker that has ended is an error of its part

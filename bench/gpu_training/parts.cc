@@ -17,12 +17,17 @@ constexpr int kWorkers = 4;
 constexpr int kWarmUp = 3;
 constexpr int kPilot = 3;
 
-GpuJob mlp_job(const std::string& device) {
-  if (device == "cpu") return {.model = "mlp", .device = device, .layers = 3, .width = 64, .batch = 8};
-  return {.model = "mlp", .device = device, .layers = 8, .width = 4096, .batch = 256};
+GpuJob mlp_job(const PartOptions& options) {
+  const std::string& device = options.device;
+  if (device == "cpu")
+    return {
+        .model = "mlp", .device = device, .layers = 3, .width = 64, .batch = 8, .backend = options.backend};
+  return {
+      .model = "mlp", .device = device, .layers = 8, .width = 4096, .batch = 256, .backend = options.backend};
 }
 
-GpuJob gpt_job(const std::string& device, std::int64_t batch) {
+GpuJob gpt_job(const PartOptions& options, std::int64_t batch) {
+  const std::string& device = options.device;
   if (device == "cpu") {
     return {.model = "gpt",
             .device = device,
@@ -31,7 +36,8 @@ GpuJob gpt_job(const std::string& device, std::int64_t batch) {
             .batch = batch / 4,
             .heads = 2,
             .context = 32,
-            .vocabulary = 301};
+            .vocabulary = 301,
+            .backend = options.backend};
   }
   return {.model = "gpt",
           .device = device,
@@ -40,7 +46,8 @@ GpuJob gpt_job(const std::string& device, std::int64_t batch) {
           .batch = batch,
           .heads = 12,
           .context = 1024,
-          .vocabulary = 50257};
+          .vocabulary = 50257,
+          .backend = options.backend};
 }
 
 // The blocks of one contestant: seconds per step of each, and the losses that show that it trains.
@@ -142,9 +149,9 @@ void verify(Team& team, const std::vector<std::string>& modes, const Records& re
 }  // namespace
 
 void measure_mlp(const PartOptions& options, Report& report) {
-  const GpuJob job = mlp_job(options.device);
+  const GpuJob job = mlp_job(options);
   Team team = Team::kith(kWorkers, job, options.deadline);
-  const std::string title = cat(kWorkers, " workers on one ", job.device, ", MLP of ",
+  const std::string title = cat(kWorkers, " workers on one ", job.device, " over ", job.backend, ", MLP of ",
                                 team.number("parameters none") / 1e6, " M parameters, batch ", job.batch);
   const auto measure = [&](const std::vector<std::string>& modes, const PartOptions& how) {
     const Records records = run_modes(team, modes, how, title);
@@ -167,7 +174,7 @@ void measure_mlp(const PartOptions& options, Report& report) {
 }
 
 void measure_ddp(const PartOptions& options, Report& report) {
-  const GpuJob job = mlp_job(options.device);
+  const GpuJob job = mlp_job(options);
   Team team = Team::python("ddp.py", kWorkers, job, options.deadline);
   const double pilot = team.run(cat("run ", kWarmUp, " 1")).seconds;
   const int steps = std::min(8, steps_of_a_block(options, pilot));
@@ -184,7 +191,7 @@ void measure_ddp(const PartOptions& options, Report& report) {
 }
 
 void measure_gpt(const PartOptions& options, Report& report) {
-  const GpuJob job = gpt_job(options.device, 32);
+  const GpuJob job = gpt_job(options, 32);
   Team ours = Team::kith(1, job, options.deadline);
   Team eager = Team::python("eager.py", 1, job, options.deadline);
   const double parameters = ours.number("parameters none");
@@ -222,13 +229,13 @@ void measure_gpt(const PartOptions& options, Report& report) {
 }
 
 void measure_gpt_workers(const PartOptions& options, Report& report) {
-  const GpuJob job = gpt_job(options.device, 8);
+  const GpuJob job = gpt_job(options, 8);
   const std::vector<std::string> modes{"none", "aer"};
   Team team = Team::kith(kWorkers, job, options.deadline);
   const Records records =
       run_modes(team, modes, options,
-                cat(kWorkers, " workers on one ", job.device, ", GPT, bf16 autocast, batch ", job.batch,
-                    " of ", job.context, " tokens"));
+                cat(kWorkers, " workers on one ", job.device, " over ", job.backend,
+                    ", GPT, bf16 autocast, batch ", job.batch, " of ", job.context, " tokens"));
   for (const std::string& mode : modes) {
     const double ms = records.at(mode).milliseconds().median;
     std::printf("  %s: %.0f tokens/s together\n", mode.c_str(),

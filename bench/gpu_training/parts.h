@@ -10,11 +10,12 @@ namespace kith::bench {
 
 struct PartOptions {
   std::string device;  // cuda; on the cpu the models are tiny, which shows that the program works and no more
+  std::string backend{};  // of several workers
   int blocks = 7;
   double block_seconds = 0.8;
   Deadline deadline{};
 
-  bool has_goals() const { return device == "cuda"; }
+  bool has_goals() const { return device == "cuda" && backend == "cuda_ipc"; }
 };
 
 // Each prints its table as soon as it has one, and adds its goals to the report where its results are right.

@@ -16,8 +16,6 @@
 namespace kith::bench {
 namespace {
 
-namespace F = torch::nn::functional;
-
 constexpr std::uint64_t kSeed = 7;
 
 struct Lesson {

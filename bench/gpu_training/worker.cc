@@ -17,11 +17,6 @@
 namespace kith::bench {
 namespace {
 
-std::string backend_for(const GpuWorkerOptions& options) {
-  if (options.workers == 1) return "inproc";
-  return options.job.device == "cuda" ? "cuda_ipc" : "shm";
-}
-
 int serve(const GpuWorkerOptions& options) {
   torch::set_num_threads(1);
   const SteadyClock clock;
@@ -33,7 +28,8 @@ int serve(const GpuWorkerOptions& options) {
   transport_options.store = &store;
   transport_options.log = &log;
   if (options.workers == 1) transport_options.world = comm::InprocWorld::create(1);
-  const auto transport = comm::make_transport(backend_for(options), transport_options);
+  const auto transport =
+      comm::make_transport(options.workers == 1 ? "inproc" : options.job.backend, transport_options);
   const engine::World world{transport.get(), &store, Members::first(options.workers), &clock, &log, nullptr};
 
   std::map<std::string, std::unique_ptr<Trainee>> trainees;
