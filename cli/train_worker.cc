@@ -108,9 +108,11 @@ int train_placed(const PlacedTraining& training) {
   train::Job job = training.read.job;
   InterruptWatch watch;
   StderrLog log(cat("worker ", place.worker));
-  launch::JoinOptions joining{.facts = facts_of(job), .log = &log};
+  if (!training.backend_from_job) job.world.backend = "automatic";
+  launch::JoinOptions joining = train::joining(job, place);
+  joining.facts = facts_of(job);
+  joining.log = &log;
   joining.facts.push_back({"steps on the data", std::to_string(train::check_data(job, data_folders()))});
-  if (training.backend_from_job) joining.backend = job.world.backend;
   const launch::Joined world = launch::join(place, joining);
   job.world.backend = world.transport().backend();
   if (job.world.nodes.empty()) job.world.nodes = nodes_of(world.transport());
@@ -128,8 +130,10 @@ int train_prepared(const launch::Place& place, const PreparedRun& run) {
   watch.begin();
   const train::Job job = train::read_job({.file = run.folder.config().string(), .settings = {}}).job;
   StderrLog log(cat("worker ", place.worker), LogLevel::warning);
-  const launch::Joined world =
-      launch::join(place, {.facts = facts_of(job), .backend = job.world.backend, .log = &log});
+  launch::JoinOptions joining = train::joining(job, place);
+  joining.facts = facts_of(job);
+  joining.log = &log;
+  const launch::Joined world = launch::join(place, joining);
   return train_joined(world, {job, run.folder, run.checkpoint, on_terminal()}, watch);
 }
 

@@ -25,6 +25,12 @@ torch::nn::Sequential make_net(const Problem& problem) {
   return net;
 }
 
+graph::Shape shape_for(const std::string& mode, int workers) {
+  const bool pairs = mode.starts_with("aer") && workers % 2 == 0 && workers > 2;
+  return pairs ? graph::Shape(std::vector<int>(static_cast<std::size_t>(workers / 2), 2))
+               : graph::Shape::single_node(workers);
+}
+
 train::Options options_for(const std::string& mode, const graph::Shape& shape) {
   const std::string name = mode.substr(0, mode.find('-'));
   train::Options options;

@@ -13,6 +13,9 @@ namespace kith::bench {
 
 torch::nn::Sequential make_net(const Problem& problem);
 
+// Pairs of workers are nodes for aer, so that it has its two kinds of rounds.
+graph::Shape shape_for(const std::string& mode, int workers);
+
 // One way to train the problem with kith. A mode is none (local only), allreduce, or a topology; a wire may
 // follow it: "aer-bf16". InputError for a wire that does not exist.
 train::Options options_for(const std::string& mode, const graph::Shape& shape);

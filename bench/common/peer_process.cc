@@ -1,5 +1,6 @@
 #include "bench/common/peer_process.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -9,7 +10,9 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +20,22 @@
 #include "kith/base/text.h"
 
 namespace kith::bench {
+namespace {
+
+constexpr auto kGrace = std::chrono::seconds(20);
+
+// True when the file can be read before the deadline.
+bool readable(int file, Deadline deadline) {
+  pollfd waiting{file, POLLIN, 0};
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock().now()).count();
+    const auto most = std::clamp<std::int64_t>(left, 0, 60'000);
+    if (::poll(&waiting, 1, static_cast<int>(most)) > 0) return true;
+    if (left <= 0) return false;
+  }
+}
+
+}  // namespace
 
 PeerProcess::PeerProcess(const std::vector<std::string>& command,
                          const std::vector<std::string>& environment) {
@@ -56,7 +75,14 @@ PeerProcess::~PeerProcess() {
   if (pid_ < 0) return;
   dismiss();
   ::close(out_);
+  const auto ending = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  if (ending < 0 || !readable(ending, SteadyClock().now() + kGrace)) kill();
+  if (ending >= 0) ::close(ending);
   ::waitpid(pid_, nullptr, 0);
+}
+
+void PeerProcess::kill() {
+  ::kill(pid_, SIGKILL);
 }
 
 void PeerProcess::dismiss() {
@@ -70,7 +96,7 @@ void PeerProcess::order(const std::string& line) {
   }
 }
 
-std::string PeerProcess::answer() {
+std::string PeerProcess::answer(Deadline deadline) {
   while (true) {
     const auto end = buffered_.find('\n');
     if (end != std::string::npos) {
@@ -78,6 +104,7 @@ std::string PeerProcess::answer() {
       buffered_.erase(0, end + 1);
       return line;
     }
+    if (!readable(out_, deadline)) throw Error("a worker has not answered in time", "bench");
     std::array<char, 4096> chunk{};
     const ssize_t got = ::read(out_, chunk.data(), chunk.size());
     if (got <= 0) throw Error("a worker ended instead of answering", "bench", "its message is above");

@@ -49,7 +49,15 @@ void Report::at_most(const std::string& name, double measured, double target) {
   goals_.push_back({name, measured, target, measured <= target});
 }
 
-int Report::finish(const Options& options) const {
+void Report::tell() {
+  for (; told_ < goals_.size(); ++told_) {
+    const Goal& g = goals_[told_];
+    std::printf("goal %s %.4g %.4g %s\n", g.name.c_str(), g.measured, g.target, g.met ? "met" : "missed");
+  }
+  std::fflush(stdout);
+}
+
+int Report::finish(const Options& options) {
   if (!options.json.empty()) {
     nlohmann::json out{{"benchmark", benchmark_}, {"quick", options.quick}};
     for (const Measurement& m : measurements_) {
@@ -70,9 +78,7 @@ int Report::finish(const Options& options) const {
       return 2;
     }
   }
-  for (const Goal& g : goals_) {
-    std::printf("goal %s %.4g %.4g %s\n", g.name.c_str(), g.measured, g.target, g.met ? "met" : "missed");
-  }
+  tell();
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -43,9 +44,11 @@ class Report {
   void at_least(const std::string& name, double measured, double target);
   void at_most(const std::string& name, double measured, double target);
 
-  // Prints the goal lines, writes the JSON when asked, and returns the exit code: a missed goal is not an
-  // error.
-  int finish(const Options& options) const;
+  // Prints the goals that were not printed before.
+  void tell();
+
+  // Tells, writes the JSON when asked, and returns the exit code: a missed goal is not an error.
+  int finish(const Options& options);
 
  private:
   struct Measurement {
@@ -63,6 +66,7 @@ class Report {
   std::string benchmark_;
   std::vector<Measurement> measurements_;
   std::vector<Goal> goals_;
+  std::size_t told_ = 0;  // of goals_
 };
 
 }  // namespace kith::bench

@@ -14,13 +14,6 @@
 namespace kith::bench {
 namespace {
 
-// Pairs of workers are nodes, so that aer has its two kinds of rounds.
-graph::Shape shape_for(const std::string& mode, int workers) {
-  const bool pairs = mode == "aer" && workers % 2 == 0 && workers > 2;
-  return pairs ? graph::Shape(std::vector<int>(static_cast<std::size_t>(workers / 2), 2))
-               : graph::Shape::single_node(workers);
-}
-
 // Bytes per parameter of accumulated AdamW with the alternating layout: what the engine holds, plus the
 // gradient.
 std::string memory(const engine::World& world, const Problem& problem) {

@@ -6,7 +6,8 @@
 
 namespace kith::comm {
 
-// The backends whose windows lie in an accelerator's memory, as far as this build has any.
+// The backends whose windows lie in an accelerator's memory; the same names in every build, with an obstacle
+// in one that lacks them.
 std::span<const Backend> device_backends();
 
 }  // namespace kith::comm

@@ -17,6 +17,7 @@
 #include "kith/comm/registry.h"
 #include "kith/comm/tcp_store.h"
 #include "kith/launch/agreement.h"
+#include "kith/launch/backend.h"
 
 namespace kith::launch {
 namespace {
@@ -131,11 +132,11 @@ void agree(comm::Store& store, const Place& place, const JoinOptions& options, D
     throw InputError(cat("the workers differ: ", problem), own_name(place), "start all with the same setup");
 }
 
-std::string choose_backend(const Place& place, const JoinOptions& options) {
-  if (!options.backend.empty()) return options.backend;
-  if (place.workers == 1) return "inproc";
-  const auto routed = std::ranges::find(comm::backends(), "routed", &comm::Backend::name);
-  return routed != comm::backends().end() && routed->obstacle().empty() ? "routed" : "shm";
+BackendQuestion question_of(const Place& place, const JoinOptions& options) {
+  return {.asked = options.backend,
+          .workers = place.workers,
+          .one_machine = place.local_workers == place.workers,
+          .on_gpu = options.gpu.has_value()};
 }
 
 }  // namespace
@@ -150,7 +151,7 @@ Joined::~Joined() {
 
 Joined join(const Place& place, const JoinOptions& asked) {
   JoinOptions options = asked;
-  options.backend = choose_backend(place, asked);
+  options.backend = choose_backend(question_of(place, asked), backend_available);
   const Deadline deadline = SteadyClock().now() + options.patience;
   Joined world;
   world.members_ = Members::first(place.workers);
@@ -174,6 +175,7 @@ Joined join(const Place& place, const JoinOptions& asked) {
   transport.workers = world.members_.workers;
   transport.store = world.store_.get();
   if (place.workers == 1) transport.world = comm::InprocWorld::create(1);
+  transport.device = options.gpu.value_or(0);
   transport.log = options.log;
   transport.network.secret = place.secret;
   transport.network.interface = place.interface;

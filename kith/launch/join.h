@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,10 @@ struct JoinOptions {
   // What the workers must agree on. The versions of kith and of its protocols, the number of workers and the
   // launcher's run are always among it.
   std::vector<Fact> facts = {};
-  // Of the transport; empty: "routed" where this build has it, else "shm"; "inproc" in a world of one.
+  // Of the transport; empty: choose_backend (kith/launch/backend.h) does it.
   std::string backend = {};
+  // Where the model lies: the GPU's number on this machine, or none. Windows can then lie there too.
+  std::optional<int> gpu = {};
   // For everybody to come.
   Clock::Duration patience = std::chrono::minutes(5);
   Log* log = nullptr;  // may be null; outlives the world

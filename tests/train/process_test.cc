@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-#include "kith/comm/registry.h"
+#include "kith/comm/device_backends.h"
 #include "tests/train/support.h"
 
 namespace kith::train {
@@ -19,8 +19,8 @@ using ::testing::HasSubstr;
 // Processes of one machine: over host memory, and on a GPU over its memory too where this build can.
 std::vector<std::string> process_backends() {
   std::vector<std::string> names{"shm"};
-  for (const comm::Backend& backend : comm::backends()) {
-    if (test_device().is_cuda() && backend.name == "cuda_ipc") names.emplace_back(backend.name);
+  for (const comm::Backend& backend : comm::device_backends()) {
+    if (test_device().is_cuda()) names.emplace_back(backend.name);
   }
   return names;
 }

@@ -16,7 +16,7 @@ struct Job {
   struct {
     std::int64_t workers = 4;
     std::string nodes;  // empty: one node
-    std::string backend = "shm";
+    std::string backend = "automatic";
     std::string device = "cpu";
     std::int64_t compute_threads = 1;
   } world;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kith/comm/registry.h"
+#include "kith/comm/device_backends.h"
 #include "kith/graph/schedule.h"
 #include "kith/optim/algorithm.h"
 #include "kith/optim/options.h"
@@ -14,9 +14,11 @@ namespace {
 using Names = std::vector<std::string>;
 
 Names backend_names() {
-  Names names;
-  for (const comm::Backend& backend : comm::backends())
-    names.emplace_back(backend.name);
+  Names names{"automatic"};
+  for (const std::span<const comm::Backend> table : {comm::backends(), comm::device_backends()}) {
+    for (const comm::Backend& backend : table)
+      names.emplace_back(backend.name);
+  }
   return names;
 }
 
@@ -31,8 +33,9 @@ const std::array kSchema{
         .text = TextKind::shape},
     Key{.name = "world.backend",
         .field = [](Job& j) -> Field { return &j.world.backend; },
-        .doc = "How workers reach each other: processes of a machine over shm, threads over inproc, machines "
-               "over routed.",
+        .doc = "How workers reach each other: processes of a machine over shm, or over cuda_ipc where the "
+               "models "
+               "lie on its GPUs; threads over inproc, machines over routed. automatic takes what fits.",
         .choices = backend_names},
     Key{.name = "world.device",
         .field = [](Job& j) -> Field { return &j.world.device; },

@@ -12,7 +12,6 @@ namespace {
 namespace nn = torch::nn;
 namespace F = torch::nn::functional;
 
-constexpr std::int64_t kBytes = 256;
 constexpr double kInitialDeviation = 0.02;
 
 class Attention final : public nn::Module {
@@ -76,7 +75,7 @@ class Gpt final : public Model {
   explicit Gpt(const GptOptions& options)
       : Model("gpt"),
         dropout_(options.dropout),
-        table_(register_module("table", nn::Embedding(kBytes, options.width))),
+        table_(register_module("table", nn::Embedding(options.vocabulary, options.width))),
         positions_(register_module("positions", nn::Embedding(options.context, options.width))),
         norm_(register_module("norm", nn::LayerNorm(nn::LayerNormOptions({options.width})))) {
     for (std::int64_t i = 0; i < options.layers; ++i) {
@@ -86,12 +85,12 @@ class Gpt final : public Model {
     draw();
   }
 
-  torch::Tensor forward(const torch::Tensor& bytes) override {
-    torch::Tensor x = table_(bytes) + positions_->weight.slice(0, 0, bytes.size(1));
+  torch::Tensor forward(const torch::Tensor& tokens) override {
+    torch::Tensor x = table_(tokens) + positions_->weight.slice(0, 0, tokens.size(1));
     x = torch::dropout(x, dropout_, is_training());
     for (const auto& block : blocks_)
       x = block->forward(x);
-    return F::linear(norm_(x), table_->weight).view({-1, kBytes});
+    return F::linear(norm_(x), table_->weight).flatten(0, 1);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include "kith/base/clock.h"
@@ -36,6 +37,15 @@ Summary train_worker(const TrainerOptions& options, const Dataset& dataset, engi
 
 std::int64_t check_data(const Job& job, const DataFolders& data) {
   return total_steps(job, *open_dataset(job, data));
+}
+
+launch::JoinOptions joining(const Job& job, const launch::Place& place) {
+  launch::JoinOptions options;
+  if (job.world.backend != "automatic") options.backend = job.world.backend;
+  const auto gpus = static_cast<int>(torch::cuda::device_count());
+  // Without a GPU the trainer says so.
+  if (job.world.device == "cuda" && gpus > 0) options.gpu = place.local_rank.value_or(0) % gpus;
+  return options;
 }
 
 Summary train_in_process(const TrainerOptions& options, const DataFolders& data, const launch::Joined& joined,

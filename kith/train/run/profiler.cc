@@ -14,6 +14,7 @@
 #include "kith/base/text.h"
 #include "kith/telemetry/sink.h"
 #include "kith/train/compat.h"
+#include "kith/train/cross_entropy.h"
 #include "kith/train/data/dataset.h"
 #include "kith/train/data/sampler.h"
 #include "kith/train/data_parallel.h"
@@ -123,7 +124,7 @@ class Profiler {
   torch::Tensor loss(Model& model, Sampler& sampler) const {
     const std::uint64_t epoch = sampler.epoch();
     const Batch batch = dataset_.train(sampler.next(), epoch);
-    return torch::nn::functional::cross_entropy(model.forward(batch.input), batch.target);
+    return cross_entropy(model.forward(batch.input), batch.target);
   }
 
   JobTimes compute() {

@@ -16,6 +16,7 @@
 #include "kith/telemetry/span.h"
 #include "kith/train/checkpoint.h"
 #include "kith/train/compat.h"
+#include "kith/train/cross_entropy.h"
 #include "kith/train/data/dataset.h"
 #include "kith/train/data/loader.h"
 #include "kith/train/data/sampler.h"
@@ -191,7 +192,7 @@ class Trainer {
     std::optional<compat::Autocast> autocast;
     if (job_.train.precision != "fp32")
       autocast.emplace(device_.type(), scales_loss() ? torch::kFloat16 : torch::kBFloat16);
-    return torch::nn::functional::cross_entropy(model_->forward(batch.input), batch.target);
+    return cross_entropy(model_->forward(batch.input), batch.target);
   }
 
   // Forward and backward; the gradients add up in the parameters. Returns the loss.

@@ -1,0 +1,251 @@
+#include "bench/gpu_training/parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "bench/gpu_training/team.h"
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+
+namespace kith::bench {
+namespace {
+
+constexpr int kWorkers = 4;
+constexpr int kWarmUp = 3;
+constexpr int kPilot = 3;
+
+GpuJob mlp_job(const PartOptions& options) {
+  const std::string& device = options.device;
+  if (device == "cpu")
+    return {
+        .model = "mlp", .device = device, .layers = 3, .width = 64, .batch = 8, .backend = options.backend};
+  return {
+      .model = "mlp", .device = device, .layers = 8, .width = 4096, .batch = 256, .backend = options.backend};
+}
+
+GpuJob gpt_job(const PartOptions& options, std::int64_t batch) {
+  const std::string& device = options.device;
+  if (device == "cpu") {
+    return {.model = "gpt",
+            .device = device,
+            .layers = 2,
+            .width = 64,
+            .batch = batch / 4,
+            .heads = 2,
+            .context = 32,
+            .vocabulary = 301,
+            .backend = options.backend};
+  }
+  return {.model = "gpt",
+          .device = device,
+          .layers = 12,
+          .width = 768,
+          .batch = batch,
+          .heads = 12,
+          .context = 1024,
+          .vocabulary = 50257,
+          .backend = options.backend};
+}
+
+// The blocks of one contestant: seconds per step of each, and the losses that show that it trains.
+struct Record {
+  std::vector<double> times{};
+  double first_loss = 0;
+  double last_loss = 0;
+  double waited = 0;   // seconds a step, for neighbours
+  double stepped = 0;  // seconds a step, in step()
+
+  void add(const Lap& lap, int steps) {
+    if (times.empty()) first_loss = lap.loss;
+    times.push_back(lap.seconds / steps);
+    last_loss = lap.loss;
+    waited = lap.waited / steps;
+    stepped = lap.stepped / steps;
+  }
+  Summary milliseconds() const {
+    std::vector<double> ms = times;
+    for (double& t : ms)
+      t *= 1e3;
+    return summarise(ms);
+  }
+  // Empty when it trains, else what is wrong.
+  std::string problem(const std::string& name) const {
+    if (std::isfinite(last_loss) && last_loss < first_loss) return {};
+    return cat(name, ": the loss went from ", first_loss, " to ", last_loss, "; ");
+  }
+};
+
+using Records = std::map<std::string, Record>;
+
+// Block by block, b's time over a's.
+Summary ratio(const Record& a, const Record& b) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < a.times.size(); ++i)
+    ratios.push_back(b.times[i] / a.times[i]);
+  return summarise(ratios);
+}
+
+int steps_of_a_block(const PartOptions& options, double pilot_seconds) {
+  return std::clamp(static_cast<int>(options.block_seconds / pilot_seconds), 3, 60);
+}
+
+// What is left when a later block fails.
+void tell_pilot(const std::string& name, double seconds) {
+  std::printf("pilot, %s: %.2f ms an iteration\n", name.c_str(), 1e3 * seconds);
+  std::fflush(stdout);
+}
+
+void print_time(const char* name, const Record& record, const Summary& to_local) {
+  const Summary ms = record.milliseconds();
+  std::printf("  %-12s %8.2f [%7.2f, %7.2f]   %6.3f [%.3f, %.3f]   %7.2f %7.2f   %.4f to %.4f\n", name,
+              ms.median, ms.low, ms.high, to_local.median, to_local.low, to_local.high, 1e3 * record.stepped,
+              1e3 * record.waited, record.first_loss, record.last_loss);
+}
+
+// The modes in turn, block by block. `modes` begins with none.
+Records run_modes(Team& team, const std::vector<std::string>& modes, const PartOptions& options,
+                  const std::string& title) {
+  std::map<std::string, double> pilot;
+  for (const std::string& mode : modes) {
+    pilot[mode] = team.run(cat("run ", mode, " ", kWarmUp, " ", kPilot)).seconds / kPilot;
+    tell_pilot(mode, pilot[mode]);
+  }
+  const int steps = steps_of_a_block(options, pilot[modes.front()]);
+  Records records;
+  for (int block = 0; block < options.blocks; ++block) {
+    for (const std::string& mode : modes)
+      records[mode].add(team.run(cat("run ", mode, " 0 ", steps)), steps);
+  }
+  std::printf("\n%s, %d blocks of %d iterations\n", title.c_str(), options.blocks, steps);
+  std::printf(
+      "  mode         ms an iteration [10%%, 90%%]   to local-only           step()  waited   loss\n");
+  for (const std::string& mode : modes)
+    print_time(mode == "none" ? "local-only" : mode.c_str(), records[mode],
+               ratio(records["none"], records[mode]));
+  std::fflush(stdout);
+  return records;
+}
+
+// Error unless all modes train, and workers that mix stay closer to each other than those that do not.
+void verify(Team& team, const std::vector<std::string>& modes, const Records& records) {
+  std::string problems;
+  std::map<std::string, double> distance;
+  for (const std::string& mode : modes) {
+    problems += records.at(mode).problem(mode);
+    distance[mode] = team.number("distance " + mode);
+    std::printf("  consensus distance, %s: %.4g\n", mode.c_str(), distance[mode]);
+  }
+  std::fflush(stdout);
+  for (const std::string& mode : modes) {
+    if (mode != "none" && !(distance[mode] < 0.5 * distance["none"]))
+      problems += cat(mode, ": the workers are as far apart as if they did not mix; ");
+  }
+  if (!problems.empty()) throw Error(problems, "results");
+}
+
+}  // namespace
+
+void measure_mlp(const PartOptions& options, Report& report) {
+  const GpuJob job = mlp_job(options);
+  Team team = Team::kith(kWorkers, job, options.deadline);
+  const std::string title = cat(kWorkers, " workers on one ", job.device, " over ", job.backend, ", MLP of ",
+                                team.number("parameters none") / 1e6, " M parameters, batch ", job.batch);
+  const auto measure = [&](const std::vector<std::string>& modes, const PartOptions& how) {
+    const Records records = run_modes(team, modes, how, title);
+    verify(team, modes, records);
+    return records;
+  };
+  const Records records = measure({"none", "exp", "aer"}, options);
+  for (const auto& [mode, record] : records)
+    report.measure("mlp_" + mode, record.milliseconds(), "ms");
+  for (const std::string mode : {"exp", "aer"}) {
+    if (options.has_goals())
+      report.at_most(cat("gpu_training.mlp_", mode, "_to_local"),
+                     ratio(records.at("none"), records.at(mode)).median, 1.10);
+  }
+  // Has no goal, so it comes when those of the others are safe.
+  PartOptions shorter = options;
+  shorter.blocks = 3;
+  const Records on_wire = measure({"none", "exp-bf16"}, shorter);
+  report.measure("mlp_exp-bf16", on_wire.at("exp-bf16").milliseconds(), "ms");
+}
+
+void measure_ddp(const PartOptions& options, Report& report) {
+  const GpuJob job = mlp_job(options);
+  Team team = Team::python("ddp.py", kWorkers, job, options.deadline);
+  const double pilot = team.run(cat("run ", kWarmUp, " 1")).seconds;
+  const int steps = std::min(8, steps_of_a_block(options, pilot));
+  Record record;
+  for (int block = 0; block < 3; ++block)
+    record.add(team.run(cat("run 0 ", steps)), steps);
+  const Summary ms = record.milliseconds();
+  std::printf(
+      "\nPyTorch's DDP over Gloo on the same MLP: %.2f ms an iteration [%.2f, %.2f], loss %.4f to %.4f\n",
+      ms.median, ms.low, ms.high, record.first_loss, record.last_loss);
+  const std::string problem = record.problem("ddp");
+  if (!problem.empty()) throw Error(problem, "results");
+  report.measure("mlp_ddp", ms, "ms");
+}
+
+void measure_gpt(const PartOptions& options, Report& report) {
+  const GpuJob job = gpt_job(options, 32);
+  Team ours = Team::kith(1, job, options.deadline);
+  Team eager = Team::python("eager.py", 1, job, options.deadline);
+  const double parameters = ours.number("parameters none");
+  const double pilot = ours.run(cat("run none ", kWarmUp, " ", kPilot)).seconds / kPilot;
+  tell_pilot("kith", pilot);
+  if (const double theirs = eager.number("parameters"); theirs != parameters)
+    throw Error(cat("kith's model has ", parameters, " parameters, PyTorch's ", theirs), "gpt");
+  tell_pilot("PyTorch eager", eager.run(cat("run ", kWarmUp, " ", kPilot)).seconds / kPilot);
+  const int steps = steps_of_a_block(options, pilot);
+  Record kith, python;
+  for (int block = 0; block < options.blocks; ++block) {
+    kith.add(ours.run(cat("run none 0 ", steps)), steps);
+    python.add(eager.run(cat("run 0 ", steps)), steps);
+  }
+  const auto tokens = static_cast<double>(job.tokens());
+  std::printf(
+      "\nGPT of %.0f parameters, bf16 autocast, batch %ld of %ld tokens, one worker, %d blocks of %d "
+      "iterations\n",
+      parameters, static_cast<long>(job.batch), static_cast<long>(job.context), options.blocks, steps);
+  const auto print = [&](const char* name, const Record& record) {
+    const Summary ms = record.milliseconds();
+    std::printf("  %-14s %9.0f tokens/s   %8.2f ms an iteration [%7.2f, %7.2f]   loss %.4f to %.4f\n", name,
+                tokens / ms.median * 1e3, ms.median, ms.low, ms.high, record.first_loss, record.last_loss);
+  };
+  print("kith", kith);
+  print("PyTorch eager", python);
+  std::fflush(stdout);
+  std::string problems = kith.problem("kith") + python.problem("PyTorch");
+  if (std::abs(kith.last_loss / python.last_loss - 1) > 0.05)
+    problems += cat("after the same steps kith's loss is ", kith.last_loss, ", PyTorch's ", python.last_loss);
+  if (!problems.empty()) throw Error(problems, "results");
+  report.measure("gpt_kith", kith.milliseconds(), "ms");
+  report.measure("gpt_eager", python.milliseconds(), "ms");
+  if (options.has_goals()) report.at_least("gpu_training.gpt_to_eager", ratio(kith, python).median, 1);
+}
+
+void measure_gpt_workers(const PartOptions& options, Report& report) {
+  const GpuJob job = gpt_job(options, 8);
+  const std::vector<std::string> modes{"none", "aer"};
+  Team team = Team::kith(kWorkers, job, options.deadline);
+  const Records records =
+      run_modes(team, modes, options,
+                cat(kWorkers, " workers on one ", job.device, " over ", job.backend,
+                    ", GPT, bf16 autocast, batch ", job.batch, " of ", job.context, " tokens"));
+  for (const std::string& mode : modes) {
+    const double ms = records.at(mode).milliseconds().median;
+    std::printf("  %s: %.0f tokens/s together\n", mode.c_str(),
+                1e3 * kWorkers * static_cast<double>(job.tokens()) / ms);
+    report.measure("gpt_workers_" + mode, records.at(mode).milliseconds(), "ms");
+  }
+  verify(team, modes, records);
+  if (options.has_goals())
+    report.at_least("gpu_training.gpt_workers_to_local", ratio(records.at("aer"), records.at("none")).median,
+                    0.9);
+}
+
+}  // namespace kith::bench
