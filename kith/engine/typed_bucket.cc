@@ -89,7 +89,7 @@ void TypedBucket<T>::open_reduction() {
   host_kernels_ = kernels::make_kernels<T>(kernels::host_device().compute());
   reduction_ = std::make_unique<gossip::Collective<T>>(
       *world_.transport, world_.members, *host_kernels_, *world_.clock,
-      gossip::CollectiveOptions{options_.name + "/gradient", elements, options_.patience});
+      gossip::CollectiveOptions{options_.name + "/gradient", elements, options_.patience, device().pinner()});
 }
 
 // A reduction that no step has taken up may still be on its queue.
@@ -343,18 +343,16 @@ template <class T>
 std::vector<T> TypedBucket<T>::model_piece(std::size_t first, std::size_t count) const {
   std::vector<T> piece(count);
   for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
-    queue().copy(piece.data() + (parts_[k].first + from - first), home(parts_[k]) + from, n * sizeof(T));
+    queue().copy_now(piece.data() + (parts_[k].first + from - first), home(parts_[k]) + from, n * sizeof(T));
   });
-  kernels::wait(queue().mark());
   return piece;
 }
 
 template <class T>
 void TypedBucket<T>::set_model_piece(std::size_t first, const std::vector<T>& piece) {
   for_pieces(first, piece.size(), [&](std::size_t k, std::size_t from, std::size_t n) {
-    queue().copy(home(parts_[k]) + from, piece.data() + (parts_[k].first + from - first), n * sizeof(T));
+    queue().copy_now(home(parts_[k]) + from, piece.data() + (parts_[k].first + from - first), n * sizeof(T));
   });
-  kernels::wait(queue().mark());
 }
 
 template <class T>
@@ -393,7 +391,10 @@ void TypedBucket<T>::reduce_gradients(std::span<const SegmentInput> inputs, cons
     }
     out[count + k] = input.gradient ? T{1} : T{0};
   }
-  if (first != out.data()) kernels::copy_now(queue, out.data(), first, count * sizeof(T));
+  if (first != out.data()) {
+    queue.copy(out.data(), first, count * sizeof(T));
+    kernels::wait(queue.mark());
+  }
   note(reduction_tally_, reduction_->mean_of_outgoing({averaged_.as<T>(), out.size()}, deadline));
   reduction_tally_.bytes_published += out.size_bytes();
   if (averaged_here_.data() != averaged_.data())
@@ -427,7 +428,7 @@ void TypedBucket<T>::average(Collectives& collectives, std::span<void* const> to
     require_everybody(all.mean(piece, deadline), options_.name + ": average");
     const T* mean = piece.data();
     if (!scratch.empty()) {
-      queue().copy(scratch.data(), piece.data(), count * sizeof(T));
+      queue().copy_now(scratch.data(), piece.data(), count * sizeof(T));
       mean = scratch.as<T>();
     }
     for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
@@ -476,11 +477,10 @@ void TypedBucket<T>::state(std::vector<StateSpan>& spans) {
     if (on_device && !device().host()) {
       saved_[k].resize(bytes);
       here = saved_[k].data();
-      queue().copy(here, data, bytes);
+      queue().copy_now(here, data, bytes);
     }
     spans.push_back({name, {here, bytes}});
   }
-  kernels::wait(queue().mark());
 }
 
 // What state() gave out may have been filled since.
@@ -488,8 +488,7 @@ template <class T>
 void TypedBucket<T>::take_state() {
   const std::vector<StatePlace> places = state_places();
   for (std::size_t k = 0; k < saved_.size(); ++k)
-    queue().copy(places[k].data, saved_[k].data(), saved_[k].size());
-  kernels::wait(queue().mark());
+    queue().copy_now(places[k].data, saved_[k].data(), saved_[k].size());
   saved_.clear();
 }
 

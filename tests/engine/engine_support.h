@@ -93,7 +93,7 @@ class Quadratic {
 
   // Sets one element of a gradient.
   void spoil(std::size_t segment, T value) {
-    kernels::copy_now(queue(), gradients_[segment].data(), &value, sizeof(T));
+    queue().copy_now(gradients_[segment].data(), &value, sizeof(T));
   }
 
   StepReport step(const StepOptions& options = {}) {
@@ -106,7 +106,7 @@ class Quadratic {
     std::vector<T> all;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       std::vector<T> part(sizes_[i]);
-      kernels::copy_now(queue(), part.data(), engine_->data(i), part.size() * sizeof(T));
+      queue().copy_now(part.data(), engine_->data(i), part.size() * sizeof(T));
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
@@ -115,7 +115,7 @@ class Quadratic {
  private:
   kernels::Buffer on_device(const std::vector<T>& values) {
     kernels::Buffer buffer = device().allocate(values.size() * sizeof(T));
-    kernels::copy_now(queue(), buffer.data(), values.data(), buffer.bytes());
+    queue().copy_now(buffer.data(), values.data(), buffer.bytes());
     return buffer;
   }
 

@@ -55,6 +55,10 @@ class StreamQueue final : public Queue {
     const OnDevice on(device_);
     require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
   }
+  void copy_now(void* to, const void* from, std::size_t bytes) override {
+    copy(to, from, bytes);
+    kernels::wait(mark());
+  }
   void zero(void* to, std::size_t bytes) override {
     if (bytes == 0) return;
     const OnDevice on(device_);
@@ -80,6 +84,19 @@ class StreamQueue final : public Queue {
   const cudaStream_t stream_;
   const bool owned_;
 };
+
+// Null when the driver refuses.
+std::shared_ptr<const void> pin(int device, std::span<std::byte> bytes) {
+  const OnDevice on(device);
+  // The second is for memory that this process may only read, such as a neighbour's slots.
+  for (const unsigned flags :
+       {cudaHostRegisterPortable, cudaHostRegisterPortable | cudaHostRegisterReadOnly}) {
+    if (cudaHostRegister(bytes.data(), bytes.size(), flags) == cudaSuccess)
+      return {bytes.data(), [](const void* begin) { cudaHostUnregister(const_cast<void*>(begin)); }};
+    cudaGetLastError();  // nobody else's
+  }
+  return nullptr;
+}
 
 class CudaDevice final : public Device {
  public:
@@ -109,6 +126,10 @@ class CudaDevice final : public Device {
     std::shared_ptr<std::byte> owner(static_cast<std::byte*>(block), [](std::byte* b) { cudaFreeHost(b); });
     std::memset(block, 0, bytes);
     return {std::move(owner), bytes};
+  }
+
+  PinMemory pinner() const override {
+    return [device = index_](std::span<std::byte> bytes) { return pin(device, bytes); };
   }
 
   Queue& compute() override { return compute_; }
