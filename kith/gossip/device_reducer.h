@@ -40,7 +40,7 @@ class DeviceReducers {
 
 struct DeviceReducersOptions {
   std::string name;  // the same on every member
-  const comm::Transport* transport = nullptr;
+  comm::Transport* transport = nullptr;
   comm::Store* store = nullptr;
   Members members;
   const Clock* clock = nullptr;

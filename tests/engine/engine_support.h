@@ -44,7 +44,7 @@ template <class T>
 class Quadratic {
  public:
   Quadratic(support::Worker& worker, EngineOptions options, std::vector<std::size_t> sizes = {7, 1, 40, 16},
-            Place place = Place::host)
+            Place place = Place::host, gossip::MakeDeviceReducers reducers = gossip::make_device_reducers)
       : own_device_(make_device(place, worker.rank)),
         sizes_(std::move(sizes)),
         transport_(worker.transport),
@@ -53,7 +53,8 @@ class Quadratic {
                Members::first(worker.size),
                &clock_,
                &log_,
-               nullptr},
+               nullptr,
+               std::move(reducers)},
         kernels_(kernels::make_kernels<T>(queue())) {
     Rng rng(hash_words(3, worker.rank));
     std::vector<Segment> segments;

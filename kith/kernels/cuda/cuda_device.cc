@@ -106,6 +106,7 @@ class CudaDevice final : public Device {
     require(cudaFree(nullptr), name());  // makes the context now, where an error can be told
   }
 
+  int index() const { return index_; }
   std::string name() const override { return cat("cuda:", index_); }
   bool host() const override { return false; }
 
@@ -150,6 +151,11 @@ class CudaDevice final : public Device {
 
 std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
   return std::make_unique<CudaDevice>(options);
+}
+
+std::optional<int> cuda_index(const Device& device) {
+  const auto* const gpu = dynamic_cast<const CudaDevice*>(&device);
+  return gpu ? std::optional(gpu->index()) : std::nullopt;
 }
 
 std::unique_ptr<Queue> make_cuda_queue(const CudaOptions& options) {
