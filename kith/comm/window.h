@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "kith/base/pin.h"
 #include "kith/comm/outcome.h"
 
 namespace kith::comm {
@@ -29,6 +30,8 @@ struct WindowOptions {
   WindowMemory memory = WindowMemory::host;
   std::uint64_t shape_digest = 0;    // of what will be published (sizes, dtypes, names)
   std::vector<WorkerId> peers = {};  // with whom it is shared; empty: everybody in the transport
+  // Host memory only: for every block in which slots and arrivals lie. The same on every worker: set or not.
+  PinMemory pin = {};
 };
 
 // A part of a payload.

@@ -21,7 +21,11 @@ std::unique_ptr<comm::Window> open_window(const World& world, const ChannelOptio
   window.bytes = options.count * size_of(options.wire);
   window.shape_digest = hash_words(options.digest, options.wire);
   window.peers = world.members.workers;
-  if (lies_on_device(world, options)) window.memory = comm::WindowMemory::device;
+  if (lies_on_device(world, options)) {
+    window.memory = comm::WindowMemory::device;
+  } else {
+    window.pin = options.work->device.pinner();
+  }
   return world.transport->open(window, world.clock->now() + options.patience);
 }
 
@@ -127,7 +131,10 @@ template <class T>
 void Channel<T>::make_visible(const Publication& publication, kernels::Queue& queue) {
   const auto& [number, round, weight] = publication;
   std::byte* const slot = window_->slot(version(number)).data();
-  if (copies_) kernels::copy_now(queue, slot, slot_bytes(number), message_bytes());
+  if (copies_) {
+    queue.copy(slot, slot_bytes(number), message_bytes());
+    kernels::wait(queue.mark());
+  }
   comm::PublishOptions options{.bytes = message_bytes(), .weight = weight};
   gossip::address(options, round, world_.members, world_.rank(), machines_, options_.count,
                   size_of(options_.wire));
@@ -156,6 +163,7 @@ const gossip::Gathered& Channel<T>::gather(const graph::WorkerRound& round, cons
   const void* const published = slot_bytes(published_);
   gossip::Own own{own_values, dtype_of<T>(), published, options_.wire, weight};
   if (!own.values) own.values = lossy() ? static_cast<const void*>(values_.data()) : published;
+  if (!work_.device.host()) own.published = nullptr;  // Note [One's own rounding]
   if (across_) {
     work_.completions.settle();  // the averaging begins there
     if (averaging_.valid()) return take_mean(own);

@@ -84,6 +84,7 @@ class Engine::Impl {
   const Rules<float> rules32_;
   const Rules<double> rules64_;
   const std::unique_ptr<graph::Schedule> schedule_;
+  std::unique_ptr<gossip::DeviceReducers> reducers_;  // null: all-reduce goes through host memory
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::size_t> bucket_of_;  // segment -> bucket
   std::vector<std::int64_t> ahead_;     // by bucket: rounds of the schedule
@@ -144,6 +145,10 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
       gossip::HopSizes::of(*schedule_, gossip::machines_of(*world_.transport, world_.members), 1).any()) {
     comm_threads_ = std::make_unique<CommThreads>();
   }
+  if (options_.algorithm == "allreduce") {
+    reducers_ = world_.device_reducers({cat(options_.name, "/gradient"), world_.transport, world_.store,
+                                        world_.members, world_.clock, &device, deadline()});
+  }
   const std::int64_t turns = exchanges && options_.stagger ? graph::turns_of(*schedule_) : 1;
   const std::vector<BucketPlan> plans = cut_buckets(segments_, bucket_bytes(options_, segments_, turns));
   ahead_ = stagger(plans, turns);
@@ -160,7 +165,8 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
   if (options_.algorithm == "allreduce") {
     const std::vector<int>& machines = world_.transport->machines();
     const bool far = std::any_of(machines.begin(), machines.end(), [](int machine) { return machine > 0; });
-    reduction_threads_ = std::make_unique<JobThreads>(far ? kReductionsOverMachines : 1);
+    // Reducers of devices want one order of means everywhere.
+    reduction_threads_ = std::make_unique<JobThreads>(far && !reducers_ ? kReductionsOverMachines : 1);
   }
 }
 
@@ -185,6 +191,7 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   // A wire is never wider than the arithmetic.
   if (size_of(bucket.wire) >= sizeof(T)) bucket.wire = dtype_of<T>();
   bucket.allreduce = options_.algorithm == "allreduce";
+  bucket.reducers = reducers_.get();
   bucket.patience = options_.patience;
   bucket.schedule = schedule_.get();
   bucket.threads = comm_threads_.get();

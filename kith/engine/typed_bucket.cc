@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <utility>
 
 #include "kith/base/check.h"
 #include "kith/base/error.h"
+#include "kith/engine/tally.h"
 
 namespace kith::engine {
 namespace {
@@ -18,14 +18,6 @@ gossip::Collective<T>& of(Collectives& collectives) {
   } else {
     return *collectives.f64;
   }
-}
-
-void note(StepReport& tally, const gossip::RoundReport& round) {
-  tally.waited += round.waited;
-  tally.bytes_read += round.bytes_read;
-  tally.missing_weight = std::max(tally.missing_weight, round.missing_weight);
-  tally.late.insert(tally.late.end(), round.late.begin(), round.late.end());
-  tally.lost.insert(tally.lost.end(), round.lost.begin(), round.lost.end());
 }
 
 void require_everybody(const gossip::RoundReport& report, std::string_view what) {
@@ -76,31 +68,15 @@ TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& option
 
 template <class T>
 void TypedBucket<T>::open_reduction() {
-  const std::size_t count = options_.plan.count;
-  const std::size_t elements = count + parts_.size();
-  reduction_queue_ = device().make_queue();
-  reduction_kernels_ = kernels::make_kernels<T>(*reduction_queue_);
-  averaged_ = device().allocate_pinned(elements * sizeof(T));
-  averaged_here_ = averaged_;
-  if (!device().host()) {
-    own_gradients_ = device().allocate(count * sizeof(T));
-    averaged_here_ = device().allocate(count * sizeof(T));
-  }
-  host_kernels_ = kernels::make_kernels<T>(kernels::host_device().compute());
-  reduction_ = std::make_unique<gossip::Collective<T>>(
-      *world_.transport, world_.members, *host_kernels_, *world_.clock,
-      gossip::CollectiveOptions{options_.name + "/gradient", elements, options_.patience});
-}
-
-// A reduction that no step has taken up may still be on its queue.
-template <class T>
-TypedBucket<T>::~TypedBucket() {
-  if (!reduction_queue_) return;
-  try {
-    kernels::wait(reduction_queue_->mark());
-  } catch (const std::exception& e) {
-    world_.log->error(cat(world_.self(), ", end of ", options_.name, ": ", e.what()));
-  }
+  GradientReductionOptions reduction;
+  reduction.name = options_.name + "/gradient";
+  reduction.count = options_.plan.count;
+  for (const Part& part : parts_)
+    reduction.firsts.push_back(part.first);
+  reduction.patience = options_.patience;
+  reduction.device = &device();
+  reduction.reducers = options_.reducers;
+  reduction_ = std::make_unique<GradientReduction<T>>(world_, reduction);
 }
 
 template <class T>
@@ -134,15 +110,15 @@ void TypedBucket<T>::begin_step(const StepContext& context, std::span<const Segm
   context_ = &context;
   tally_ = {};
   if (reduction_) {
-    tally_ = std::exchange(reduction_tally_, {});
-    queue().after(averaged_mark_);
+    tally_ = reduction_->take_tally();
+    queue().after(reduction_->mark());
   }
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     const SegmentInput& input = inputs[indices_[k]];
     optim::StepInput& view = views_[k].input;
     view.gradient = {input.gradient, input.gradient_type, context.gradient_scale, context.gradient_factor};
     if (reduction_) {
-      view.gradient.data = averaged_gradient(k);
+      view.gradient.data = reduction_->mean(k);
       view.gradient.type = dtype_of<T>();
     }
     if (context.skip) view.gradient.data = nullptr;
@@ -343,18 +319,16 @@ template <class T>
 std::vector<T> TypedBucket<T>::model_piece(std::size_t first, std::size_t count) const {
   std::vector<T> piece(count);
   for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
-    queue().copy(piece.data() + (parts_[k].first + from - first), home(parts_[k]) + from, n * sizeof(T));
+    queue().copy_now(piece.data() + (parts_[k].first + from - first), home(parts_[k]) + from, n * sizeof(T));
   });
-  kernels::wait(queue().mark());
   return piece;
 }
 
 template <class T>
 void TypedBucket<T>::set_model_piece(std::size_t first, const std::vector<T>& piece) {
   for_pieces(first, piece.size(), [&](std::size_t k, std::size_t from, std::size_t n) {
-    queue().copy(home(parts_[k]) + from, piece.data() + (parts_[k].first + from - first), n * sizeof(T));
+    queue().copy_now(home(parts_[k]) + from, piece.data() + (parts_[k].first + from - first), n * sizeof(T));
   });
-  kernels::wait(queue().mark());
 }
 
 template <class T>
@@ -370,45 +344,24 @@ void TypedBucket<T>::share_start(Collectives& collectives, Deadline deadline) {
 // ---- all-reduce
 
 template <class T>
-const T* TypedBucket<T>::averaged_gradient(std::size_t k) const {
-  const bool somebody = averaged_.as<T>()[options_.plan.count + k] > 0;
-  return somebody ? averaged_here_.as<T>() + parts_[k].first : nullptr;
-}
-
-template <class T>
 void TypedBucket<T>::reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
                                       Deadline deadline) {
-  const std::size_t count = options_.plan.count;
-  const std::span<T> out = reduction_->outgoing(count + parts_.size(), deadline);
-  T* const first = device().host() ? out.data() : own_gradients_.as<T>();
-  kernels::Queue& queue = *reduction_queue_;
-  queue.after(ready);
+  std::vector<typename GradientReduction<T>::Part> parts;
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     const SegmentInput& input = inputs[indices_[k]];
-    T* const to = first + parts_[k].first;
-    if (input.gradient) {
-      reduction_kernels_->convert(to, dtype_of<T>(), input.gradient, input.gradient_type, parts_[k].count);
-    } else {
-      queue.zero(to, parts_[k].count * sizeof(T));
-    }
-    out[count + k] = input.gradient ? T{1} : T{0};
+    parts.push_back({input.gradient, input.gradient_type, parts_[k].count});
   }
-  if (first != out.data()) kernels::copy_now(queue, out.data(), first, count * sizeof(T));
-  note(reduction_tally_, reduction_->mean_of_outgoing({averaged_.as<T>(), out.size()}, deadline));
-  reduction_tally_.bytes_published += out.size_bytes();
-  if (averaged_here_.data() != averaged_.data())
-    queue.copy(averaged_here_.data(), averaged_.data(), count * sizeof(T));
-  averaged_mark_ = queue.mark();
+  reduction_->reduce(parts, ready, deadline);
 }
 
 template <class T>
 void TypedBucket<T>::add_gradients(std::span<const SegmentInput> inputs,
                                    std::vector<kernels::Vector>& gradients) const {
-  if (reduction_) queue().after(averaged_mark_);
+  if (reduction_) queue().after(reduction_->mark());
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     const SegmentInput& input = inputs[indices_[k]];
     const kernels::Vector gradient =
-        reduction_ ? kernels::Vector{averaged_gradient(k), dtype_of<T>(), parts_[k].count}
+        reduction_ ? kernels::Vector{reduction_->mean(k), dtype_of<T>(), parts_[k].count}
                    : kernels::Vector{input.gradient, input.gradient_type, parts_[k].count};
     if (gradient.data) gradients.push_back(gradient);
   }
@@ -427,7 +380,7 @@ void TypedBucket<T>::average(Collectives& collectives, std::span<void* const> to
     require_everybody(all.mean(piece, deadline), options_.name + ": average");
     const T* mean = piece.data();
     if (!scratch.empty()) {
-      queue().copy(scratch.data(), piece.data(), count * sizeof(T));
+      queue().copy_now(scratch.data(), piece.data(), count * sizeof(T));
       mean = scratch.as<T>();
     }
     for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
@@ -476,11 +429,10 @@ void TypedBucket<T>::state(std::vector<StateSpan>& spans) {
     if (on_device && !device().host()) {
       saved_[k].resize(bytes);
       here = saved_[k].data();
-      queue().copy(here, data, bytes);
+      queue().copy_now(here, data, bytes);
     }
     spans.push_back({name, {here, bytes}});
   }
-  kernels::wait(queue().mark());
 }
 
 // What state() gave out may have been filled since.
@@ -488,8 +440,7 @@ template <class T>
 void TypedBucket<T>::take_state() {
   const std::vector<StatePlace> places = state_places();
   for (std::size_t k = 0; k < saved_.size(); ++k)
-    queue().copy(places[k].data, saved_[k].data(), saved_[k].size());
-  kernels::wait(queue().mark());
+    queue().copy_now(places[k].data, saved_[k].data(), saved_[k].size());
   saved_.clear();
 }
 
@@ -501,9 +452,8 @@ void TypedBucket<T>::add_memory(MemoryUse& use) const {
   }
   for (const auto& state : states_)
     use.state += state.bytes();
-  use.staging += master_.bytes() + averaged_.bytes() + own_gradients_.bytes();
-  if (averaged_here_.data() != averaged_.data()) use.staging += averaged_here_.bytes();
-  if (reduction_) use.windows += reduction_->window_bytes();
+  use.staging += master_.bytes();
+  if (reduction_) reduction_->add_memory(use);
 }
 
 template class TypedBucket<float>;

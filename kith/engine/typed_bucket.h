@@ -10,6 +10,7 @@
 #include "kith/engine/bucket.h"
 #include "kith/engine/bucketing.h"
 #include "kith/engine/channel.h"
+#include "kith/engine/gradient_reduction.h"
 #include "kith/optim/algorithm.h"
 
 namespace kith::engine {
@@ -21,6 +22,7 @@ struct TypedBucketOptions {
   DType wire = DType::f32;
   Layout layout = Layout::staged;  // alternating or staged
   bool allreduce = false;
+  gossip::DeviceReducers* reducers = nullptr;  // of all-reduce; null: through host memory
   Clock::Duration patience{};
   const graph::Schedule* schedule = nullptr;
   CommThreads* threads = nullptr;  // for rounds over machines; null when the schedule has none
@@ -38,7 +40,6 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
  public:
   TypedBucket(const World& world, const TypedBucketOptions& options, const optim::Algorithm<T>& algorithm,
               const optim::LocalStep<T>& local, std::span<const Segment> segments);
-  ~TypedBucket() override;
 
   const std::vector<std::size_t>& indices() const override { return indices_; }
   void begin_step(const StepContext& context, std::span<const SegmentInput> inputs) override;
@@ -118,8 +119,6 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   std::vector<StatePlace> state_places();
   void take_state();
   void open_reduction();
-  // Of segment k, where the step finds it; null when nobody has one.
-  const T* averaged_gradient(std::size_t k) const;
 
   const World& world_;
   const TypedBucketOptions options_;
@@ -143,16 +142,7 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   const StepContext* context_ = nullptr;                    // during a step
   StepReport tally_;                                        // of the step in progress
 
-  // All-reduce. Touched by the communication thread while a reduction is under way.
-  std::unique_ptr<kernels::Queue> reduction_queue_;
-  std::unique_ptr<kernels::Kernels<T>> reduction_kernels_;
-  std::unique_ptr<kernels::Kernels<T>> host_kernels_;  // of the collective
-  std::unique_ptr<gossip::Collective<T>> reduction_;
-  kernels::Buffer own_gradients_;  // asynchronous devices: in one piece, on their way to the host
-  kernels::Buffer averaged_;  // on the host: gradients, then one flag per segment: somebody has a gradient
-  kernels::Buffer averaged_here_;  // the gradients on the device
-  kernels::Mark averaged_mark_;    // when they are there
-  StepReport reduction_tally_;
+  std::unique_ptr<GradientReduction<T>> reduction_;  // all-reduce; null for the other algorithms
 };
 
 }  // namespace kith::engine

@@ -5,6 +5,7 @@
 #include "kith/base/log.h"
 #include "kith/comm/store.h"
 #include "kith/comm/transport.h"
+#include "kith/gossip/device_reducer.h"
 #include "kith/telemetry/sink.h"
 
 namespace kith::engine {
@@ -17,6 +18,8 @@ struct World {
   const Clock* clock = nullptr;
   Log* log = nullptr;                // never null: NullLog when nobody listens
   telemetry::Sink* trace = nullptr;  // null: no trace
+  // How all-reduce on devices goes past the hosts' memory.
+  gossip::MakeDeviceReducers device_reducers = gossip::make_device_reducers;
 
   WorkerId self() const { return transport->self(); }
   Rank rank() const { return members.rank_of(self()); }

@@ -20,12 +20,14 @@ graph::WorkerRound group_of(const Members& members) {
   return round;
 }
 
-comm::WindowOptions window_options(const Members& members, const std::string& name, std::size_t bytes) {
+comm::WindowOptions window_options(const Members& members, const std::string& name, std::size_t bytes,
+                                   const PinMemory& pin = {}) {
   comm::WindowOptions window;
   window.name = name;
   window.bytes = bytes;
   window.shape_digest = hash_words(bytes);
   window.peers = members.workers;
+  window.pin = pin;
   return window;
 }
 
@@ -76,8 +78,9 @@ Collective<T>::Collective(comm::Transport& transport, Members members, kernels::
       self_(members_.rank_of(transport.self())),
       everybody_(group_of(members_)),
       machines_(machines_of(transport, members_)),
-      vectors_(transport.open(window_options(members_, options_.name, options_.count * sizeof(T)),
-                              clock.now() + options_.open_timeout)),
+      vectors_(
+          transport.open(window_options(members_, options_.name, options_.count * sizeof(T), options_.pin),
+                         clock.now() + options_.open_timeout)),
       scalars_(transport.open(window_options(members_, options_.name + "/scalar", sizeof(double)),
                               clock.now() + options_.open_timeout)),
       across_(open_across<T>(transport, everybody_, machines_, members_, options_,

@@ -16,6 +16,7 @@ struct CollectiveOptions {
   std::string name = "collective";
   std::size_t count = 0;  // elements of a vector, at most
   Clock::Duration open_timeout = std::chrono::seconds(60);
+  PinMemory pin = {};  // for `outgoing`
 };
 
 // Operations with every member, for what is rare (evaluation, consensus distance, agreement) and for the

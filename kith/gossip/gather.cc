@@ -31,13 +31,32 @@ const std::byte* shifted(const void* data, DType type, std::size_t elements) {
 
 }  // namespace
 
+kernels::Source Own::as_published(double source_weight) const {
+  if (!lossy()) return {values, type, source_weight};
+  if (published) return {published, wire, source_weight};
+  return {values, type, source_weight, nullptr, wire};
+}
+
 kernels::Mix Gathered::mix_from(std::size_t first, std::vector<kernels::Source>& scratch,
                                 const void* own_values) const {
   scratch = sources_;
   for (kernels::Source& source : scratch)
     source.data = shifted(source.data, source.type, first);
-  if (own_values && own_) scratch[*own_].data = own_values;
+  if (own_values) {
+    for (const std::size_t k : own_)
+      scratch[k].data = own_values;
+  }
   return {scratch, scale_};
+}
+
+void Gathered::add_rounding(const Own& own) {
+  sources_.push_back({own.values, own.type, 1 / scale_});
+  sources_.push_back(own.as_published(-1 / scale_));
+}
+
+void Gathered::find_own(const Own& own) {
+  for (std::size_t k = 0; k < sources_.size(); ++k)
+    if (sources_[k].data == own.values) own_.push_back(k);
 }
 
 void Gathered::read_copies(std::span<const void* const> places) {
@@ -54,9 +73,8 @@ Gathered Gathered::of_mean(const void* mean, const Own& own, RoundReport report)
   result.sources_ = {{mean, own.type, 1}};
   if (own.lossy()) {
     // x_i + (mean of what was published) - (what oneself published)
-    result.own_ = result.sources_.size();
-    result.sources_.push_back({own.values, own.type, 1});
-    result.sources_.push_back({own.published, own.wire, -1});
+    result.add_rounding(own);
+    result.find_own(own);
   }
   return result;
 }
@@ -95,17 +113,11 @@ Gathered gather(comm::Window& window, const graph::WorkerRound& round, const Own
   if (!options.directed) own_weight += missing;
   report.weight = row.scale * (push_sum + own_weight * own.weight);
 
+  // On a lossy wire: scale * (sum_j w_j q_j + (1/scale) x_i - (1/scale) q_i), one's own q summed at its rank.
   const auto at = result.sources_.begin() + static_cast<std::ptrdiff_t>(own_place);
-  if (!own.lossy()) {
-    result.sources_.insert(at, {own.values, own.type, own_weight});
-    result.own_ = own_place;
-    return result;
-  }
-  // scale * (sum_j w_j q_j + (1/scale) x_i - (1/scale) q_i), with one's own q summed at its rank.
-  result.sources_.insert(at, {own.published, own.wire, own_weight});
-  result.own_ = result.sources_.size();
-  result.sources_.push_back({own.values, own.type, 1 / row.scale});
-  result.sources_.push_back({own.published, own.wire, -1 / row.scale});
+  result.sources_.insert(at, own.as_published(own_weight));
+  if (own.lossy()) result.add_rounding(own);
+  result.find_own(own);
   return result;
 }
 

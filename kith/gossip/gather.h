@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,7 +14,8 @@
 namespace kith::gossip {
 
 // One's own part in a mix. On a plain wire `published` is `values` itself; on a lossy wire (bf16, fp16)
-// `values` are the full-precision numbers and `published` is what the neighbours read.
+// `values` are the full-precision numbers and `published` is what the neighbours read: the values rounded. It
+// may be null where kernels had better round again than read it back (Note [One's own rounding]).
 struct Own {
   const void* values = nullptr;
   DType type = DType::f32;
@@ -24,7 +24,15 @@ struct Own {
   double weight = 1;  // push-sum weight
 
   bool lossy() const { return wire != type; }
+  // What the neighbours read, as a source.
+  kernels::Source as_published(double source_weight) const;
 };
+
+// Note [One's own rounding]
+// On a lossy wire a mix needs one's own q beside one's own x. Computing it from x (Source::rounded_to) gives
+// the same bits as reading it back, because what was published is x rounded, and x does not change between
+// its publication and the mix. A GPU waits for memory and rounds for nothing: it computes. The CPU's loops
+// round in a tile apart, which costs more than the two bytes: it reads.
 
 struct GatherOptions {
   Rank self = 0;
@@ -41,7 +49,8 @@ class Gathered {
  public:
   kernels::Mix mix() const { return {sources_, scale_}; }
   // The same mix on the elements from `first` on; `scratch` holds the shifted sources. `own_values`, unless
-  // null, is where one's own values of that range lie (a model need not be contiguous).
+  // null, is where one's own values of that range lie (a model need not be contiguous); what is computed from
+  // them is so from there.
   kernels::Mix mix_from(std::size_t first, std::vector<kernels::Source>& scratch,
                         const void* own_values = nullptr) const;
   const RoundReport& report() const { return report_; }
@@ -53,11 +62,15 @@ class Gathered {
   static Gathered of_mean(const void* mean, const Own& own, RoundReport report);
 
  private:
+  // What a lossy wire adds about oneself: scale * (1/scale) * (x_i - q_i).
+  void add_rounding(const Own& own);
+  void find_own(const Own& own);
+
   friend Gathered gather(comm::Window&, const graph::WorkerRound&, const Own&, const GatherOptions&);
 
   std::vector<comm::Arrival> arrivals_;
   std::vector<kernels::Source> sources_;
-  std::optional<std::size_t> own_;  // which source is Own::values
+  std::vector<std::size_t> own_;  // which sources are, or are computed from, Own::values
   double scale_ = 1;
   RoundReport report_;
 };

@@ -108,14 +108,15 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
       kernels_.mix(at(to, range.first), gathered.mix_from(range.first, scratch), range.count);
       continue;
     }
-    const auto own_at = [&](const void* data, DType type, double weight) {
-      return kernels::Source{static_cast<const std::byte*>(data) + range.first * size_of(type), type, weight};
+    const auto in_range = [&](kernels::Source source) {
+      source.data = static_cast<const std::byte*>(source.data) + range.first * size_of(source.type);
+      return source;
     };
     scratch.assign(1, {sum, dtype_of<T>(), 1});
-    if (summed < whole) scratch.push_back(own_at(own.published, own.wire, whole - summed));
+    if (summed < whole) scratch.push_back(in_range(own.as_published(whole - summed)));
     if (own.lossy()) {
-      scratch.push_back(own_at(own.values, own.type, whole));
-      scratch.push_back(own_at(own.published, own.wire, -whole));
+      scratch.push_back(in_range({own.values, own.type, whole}));
+      scratch.push_back(in_range(own.as_published(-whole)));
     }
     kernels_.mix(at(to, range.first), {scratch, 1 / whole}, range.count);
   }

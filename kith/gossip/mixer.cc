@@ -163,7 +163,7 @@ RoundReport Mixer<T>::mix_group_across(const graph::WorkerRound& round, const Ow
   mean_.resize(options_.count);
   const RoundReport report = across_->reduce(*window_, round, own, options, mean_);
   const kernels::Source sources[] = {
-      {mean_.data(), dtype_of<T>(), 1}, {own.values, own.type, 1}, {own.published, own.wire, -1}};
+      {mean_.data(), dtype_of<T>(), 1}, {own.values, own.type, 1}, own.as_published(-1)};
   kernels_.mix(to, {sources, 1}, options_.count);
   return report;
 }

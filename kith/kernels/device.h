@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kith/base/pin.h"
 #include "kith/kernels/kernels.h"
 
 namespace kith::kernels {
@@ -55,8 +56,11 @@ class Queue {
  public:
   virtual ~Queue() = default;
 
-  // Between any two places in the memory of the host or of the device.
+  // Between any two places in the memory of the device or in pinned memory of the host (allocate_pinned,
+  // pinner).
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  // The same for any memory of the host, and done when it returns: for what is rare.
+  virtual void copy_now(void* to, const void* from, std::size_t bytes) = 0;
   // Device memory.
   virtual void zero(void* to, std::size_t bytes) = 0;
 
@@ -93,17 +97,14 @@ class Device {
   virtual Buffer allocate(std::size_t bytes) = 0;
   // Memory of the host that copies reach without a detour; zeros.
   virtual Buffer allocate_pinned(std::size_t bytes) = 0;
+  // Makes memory that others have allocated such memory. Empty on the host. Where a driver refuses to pin a
+  // block, copies to and from it are right all the same, and slower.
+  virtual PinMemory pinner() const = 0;
 
   // The queue that the model's own work goes to as well: whoever fills a gradient puts that work here.
   virtual Queue& compute() = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
 };
-
-// Copies and returns when it is done: for what is rare.
-inline void copy_now(Queue& queue, void* to, const void* from, std::size_t bytes) {
-  queue.copy(to, from, bytes);
-  wait(queue.mark());
-}
 
 // The CPU.
 Device& host_device();

@@ -14,6 +14,7 @@ class HostQueue final : public Queue {
   void copy(void* to, const void* from, std::size_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
   }
+  void copy_now(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
   void zero(void* to, std::size_t bytes) override {
     if (bytes > 0) std::memset(to, 0, bytes);
   }
@@ -36,6 +37,7 @@ class HostDevice final : public Device {
     return {{data, [](std::byte* block) { ::operator delete(block, kAlignment); }}, bytes};
   }
   Buffer allocate_pinned(std::size_t bytes) override { return allocate(bytes); }
+  PinMemory pinner() const override { return {}; }
 
   Queue& compute() override { return queue_; }
   std::unique_ptr<Queue> make_queue() override { return std::make_unique<HostQueue>(); }

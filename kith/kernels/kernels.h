@@ -30,8 +30,8 @@ struct Source {
   DType type = DType::f32;
   double weight = 1;
   const float* scales = nullptr;  // of an i8 source, one per block from `data` on
-  // When set (bf16, f16 or i8), the values take part as a reader of that encoding sees them: rounded to it
-  // and back, in registers. What a worker itself published need not be read again.
+  // When set (bf16, f16 or i8), the values take part as a reader of that encoding sees them: as T, rounded to
+  // it and back, in registers. What a worker itself published need not be read again.
   std::optional<DType> rounded_to{};
 };
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "kith/comm/protocol/reader.h"
+#include "tests/support/pinned_memory.h"
 
 namespace kith::comm::ucx {
 namespace {
@@ -19,7 +20,7 @@ constexpr int kSelf = 1;
 
 struct Rig {
   explicit Rig(WindowMode mode = WindowMode::scheduled, int slots = 2)
-      : mirror(Head::of({.name = "w", .bytes = 1000, .slots = slots, .mode = mode}, 3), kSelf, pool),
+      : mirror(Head::of({.name = "w", .bytes = 1000, .slots = slots, .mode = mode}, 3), kSelf, {pool}),
         port(mirror.block().control, kSelf) {}
 
   static Word word(std::uint64_t step) { return protocol::to_word({0, step}); }
@@ -151,6 +152,25 @@ TEST(Mirror, InLatestModeAPinnedVersionOutlastsNewerOnes) {
   rig.mirror.collect();
   EXPECT_TRUE(rig.mirror.has(later));
   EXPECT_EQ(rig.port.try_newest(first), later);
+}
+
+// A buffer serves windows that pin and windows that do not, never both; its pin goes with it.
+TEST(StagingPool, PinnedBuffersStayApart) {
+  auto& pins = support::PinnedMemory::of_process();
+  const PinMemory pin = [&](std::span<std::byte> bytes) { return pins.pin(bytes); };
+  {
+    StagingPool pool;
+    Buffer buffer = pool.take(5000, pin);
+    const std::byte* const place = buffer.data();
+    EXPECT_TRUE(pins.holds(place, buffer.capacity()));
+    pool.give(std::move(buffer));
+    EXPECT_NE(pool.take(5000, {}).data(), place);
+    EXPECT_EQ(pool.take(5000, pin).data(), place);
+    EXPECT_EQ(pins.blocks(), 0u) << "nobody gave it back";
+    pool.give(pool.take(5000, pin));
+    EXPECT_EQ(pins.blocks(), 1u);
+  }
+  EXPECT_EQ(pins.blocks(), 0u);
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ TEST_P(OnEitherDevice, AverageAndDistanceAreThoseOfTheHost) {
       const std::vector<void*> to{means[0].data(), means[1].data()};
       quadratic.engine().average(to);
       std::vector<float> mean(40);
-      kernels::copy_now(quadratic.device().compute(), mean.data(), to[1], 40 * 4);
+      quadratic.device().compute().copy_now(mean.data(), to[1], 40 * 4);
       return text_of(mean) + cat(std::hexfloat, quadratic.engine().consensus_distance());
     });
   };
@@ -197,15 +197,15 @@ TEST_P(OnEitherDevice, SixteenBitParametersAreThoseOfTheHost) {
       std::vector<std::uint16_t> values(5, 0x3f80);  // 1.0 in bf16
       const std::vector<float> slopes(5, static_cast<float>(worker.rank + 1));
       const kernels::Buffer parameter = device.allocate(10), gradient = device.allocate(20);
-      kernels::copy_now(device.compute(), parameter.data(), values.data(), 10);
-      kernels::copy_now(device.compute(), gradient.data(), slopes.data(), 20);
+      device.compute().copy_now(parameter.data(), values.data(), 10);
+      device.compute().copy_now(gradient.data(), slopes.data(), 20);
       Engine engine(world, options, {{"p", parameter.data(), 5, DType::bf16, 5}}, device);
       engine.start();
       EXPECT_EQ(engine.data(0), parameter.data());
       const std::vector<SegmentInput> inputs{{gradient.data(), DType::f32, 1e-3, 0}};
       for (int t = 0; t < 20; ++t)
         engine.step(inputs, {});
-      kernels::copy_now(device.compute(), values.data(), parameter.data(), 10);
+      device.compute().copy_now(values.data(), parameter.data(), 10);
       return cat(values[0], " ", values[4]);
     });
   };
@@ -291,6 +291,34 @@ TEST(OnDeviceOverMachines, GivesTheBitsOfTheHost) {
       EXPECT_EQ(models(Place::windows), host) << algorithm;
     }
   }
+}
+
+// Between machines the windows lie in host memory, and what comes over the network in memory of the
+// transport.
+TEST(OnDeviceOverMachines, TheNetworkGivesThemToo) {
+  for (const std::string& backend : support::network_backends()) {
+    for (const char* algorithm : {"awc", "allreduce"}) {
+      const EngineOptions options = options_for(algorithm, "sgd", "exp");
+      EXPECT_EQ(train<float>(backend, 3, options, 6, Place::copies), train<float>(backend, 3, options, 6))
+          << backend << " " << algorithm;
+    }
+  }
+}
+
+// An engine whose windows lie in host memory copies to and from pinned memory only, and gives it back.
+TEST(AsyncDevice, RefusesMemoryThatIsNotPinned) {
+  support::AsyncDevice device;
+  const kernels::Buffer there = device.allocate(64), here = device.allocate_pinned(64);
+  std::vector<std::byte> elsewhere(64);
+  EXPECT_NO_THROW(device.compute().copy(there.data(), here.data(), 64));
+  EXPECT_THROW(device.compute().copy(there.data(), elsewhere.data(), 64), Bug);
+  EXPECT_THROW(device.compute().copy(elsewhere.data(), there.data(), 64), Bug);
+  EXPECT_NO_THROW(device.compute().copy_now(elsewhere.data(), there.data(), 64));
+  const auto pin = device.pinner()(elsewhere);
+  EXPECT_NO_THROW(device.compute().copy(elsewhere.data(), there.data(), 64));
+  EXPECT_THROW(device.compute().copy(elsewhere.data() + 1, there.data(), 64), Bug)
+      << "past the end of the pin";
+  kernels::wait(device.compute().mark());
 }
 
 }  // namespace

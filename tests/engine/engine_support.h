@@ -44,7 +44,7 @@ template <class T>
 class Quadratic {
  public:
   Quadratic(support::Worker& worker, EngineOptions options, std::vector<std::size_t> sizes = {7, 1, 40, 16},
-            Place place = Place::host)
+            Place place = Place::host, gossip::MakeDeviceReducers reducers = gossip::make_device_reducers)
       : own_device_(make_device(place, worker.rank)),
         sizes_(std::move(sizes)),
         transport_(worker.transport),
@@ -53,7 +53,8 @@ class Quadratic {
                Members::first(worker.size),
                &clock_,
                &log_,
-               nullptr},
+               nullptr,
+               std::move(reducers)},
         kernels_(kernels::make_kernels<T>(queue())) {
     Rng rng(hash_words(3, worker.rank));
     std::vector<Segment> segments;
@@ -93,7 +94,7 @@ class Quadratic {
 
   // Sets one element of a gradient.
   void spoil(std::size_t segment, T value) {
-    kernels::copy_now(queue(), gradients_[segment].data(), &value, sizeof(T));
+    queue().copy_now(gradients_[segment].data(), &value, sizeof(T));
   }
 
   StepReport step(const StepOptions& options = {}) {
@@ -106,7 +107,7 @@ class Quadratic {
     std::vector<T> all;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       std::vector<T> part(sizes_[i]);
-      kernels::copy_now(queue(), part.data(), engine_->data(i), part.size() * sizeof(T));
+      queue().copy_now(part.data(), engine_->data(i), part.size() * sizeof(T));
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;
@@ -115,7 +116,7 @@ class Quadratic {
  private:
   kernels::Buffer on_device(const std::vector<T>& values) {
     kernels::Buffer buffer = device().allocate(values.size() * sizeof(T));
-    kernels::copy_now(queue(), buffer.data(), values.data(), buffer.bytes());
+    queue().copy_now(buffer.data(), values.data(), buffer.bytes());
     return buffer;
   }
 

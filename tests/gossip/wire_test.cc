@@ -57,6 +57,52 @@ TEST_P(LossyWire, PayloadIsTwoBytesPerElement) {
   });
 }
 
+// A mix that rounds one's own values again gives the bits of one that reads back what was published, for any
+// range, and looks at no published memory of its own.
+TEST_P(LossyWire, OwnRoundingGivesTheBitsOfReadingItBack) {
+  const int workers = 3;
+  const std::size_t count = 700;
+  for (const char* topology : {"complete", "ring-static"}) {
+    const auto schedule = schedule_for(topology, graph::Shape::single_node(workers));
+    support::run_world("inproc", workers, [&](support::Worker& worker) {
+      const SteadyClock clock;
+      const auto kernels = kernels::make_cpu_kernels<float>();
+      const Members members = Members::first(workers);
+      const auto window = worker.transport.open({.name = "x", .bytes = 2 * count}, support::in_time());
+      const std::vector<double> first = first_vector(worker.rank, count);
+      const std::vector<float> values(first.begin(), first.end());
+      const graph::WorkerRound round = schedule->round(worker.rank, 0);
+
+      const auto mixed = [&](std::uint64_t step, bool rounds_again) {
+        const Version version{members.epoch, step};
+        window->begin(version, support::in_time());
+        const std::span<std::byte> slot = window->slot(version);
+        kernels->convert(slot.data(), GetParam(), values.data(), DType::f32, count);
+        comm::PublishOptions publish{.bytes = slot.size()};
+        address(publish, round, members, worker.rank, machines_of(worker.transport, members), count, 2);
+        window->publish(version, publish);
+        const Own own{values.data(), DType::f32, rounds_again ? nullptr : slot.data(), GetParam()};
+        const Gathered gathered =
+            gather(*window, round, own, {worker.rank, &members, version, support::in_time(), &clock, false});
+        for (const kernels::Source& source : gathered.mix().sources)
+          EXPECT_FALSE(rounds_again && source.data == slot.data());
+        // In two ranges; one's own values of the second lie elsewhere, as those of another parameter do.
+        std::vector<float> to(count);
+        std::vector<kernels::Source> scratch;
+        const std::size_t half = 300;
+        const std::vector<float> rest(values.begin() + half, values.end());
+        kernels->mix({to.data()}, gathered.mix_from(0, scratch), half);
+        kernels->mix({to.data() + half}, gathered.mix_from(half, scratch, rest.data()), count - half);
+        return to;
+      };
+      const std::vector<float> read_back = mixed(1, false);
+      EXPECT_NE(read_back, values);
+      EXPECT_EQ(mixed(2, true), read_back) << topology;
+      return std::string();
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Gossip, LossyWire, testing::Values(DType::bf16, DType::f16),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 

@@ -65,6 +65,24 @@ TEST_P(StepsTest, AMixMayWriteOnlyTheEncodedCopy) {
     EXPECT_EQ(back[i], a[i] / 2);
 }
 
+// 1 + 2^-11 is half way between two numbers of fp16. A little more than that is no float, so that float
+// kernels publish, and round, the tie.
+TEST_P(StepsTest, WhatIsRoundedIsTheValueInTheKernelsOwnType) {
+  const double x = 1 + 0x1p-11 + 0x1p-40;
+  const Source source{&x, DType::f64, 1, nullptr, DType::f16};
+  const Mix mix{{&source, 1}};
+  for (const auto& kernels : {make_cpu_kernels<float>(), make_reference_kernels<float>()}) {
+    float mixed = 0;
+    kernels->mix({&mixed}, mix, 1);
+    EXPECT_EQ(mixed, 1);
+  }
+  for (const auto& kernels : {make_cpu_kernels<double>(), make_reference_kernels<double>()}) {
+    double mixed = 0;
+    kernels->mix({&mixed}, mix, 1);
+    EXPECT_EQ(mixed, 1 + 0x1p-10);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, StepsTest, testing::ValuesIn(all_targets()), target_name);
 
 }  // namespace

@@ -18,12 +18,14 @@
 #include "kith/base/rng.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 #include "kith/kernels/device.h"
+#include "tests/support/pinned_memory.h"
 
 namespace kith::support {
 
 // A device that behaves as GPUs do and needs none: each queue is a thread that does what it was given later,
 // in order, with delays. Its addresses are not the host's: bit 62 is set, so a host that looks at device
-// memory dies of SIGSEGV, kernels refuse host memory, and the rest is for ThreadSanitizer to see.
+// memory dies of SIGSEGV, kernels refuse host memory, queues copy to and from pinned host memory only, and
+// the rest is for ThreadSanitizer to see.
 
 constexpr std::uintptr_t kDeviceBit = std::uintptr_t{1} << 62;
 
@@ -64,9 +66,15 @@ class AsyncQueue final : public kernels::Queue {
   }
 
   void copy(void* to, const void* from, std::size_t bytes) override {
-    enqueue([to = real_address(to), from = real_address(from), bytes] {
-      if (bytes > 0) std::memcpy(to, from, bytes);
-    });
+    for (const void* const place : {const_cast<const void*>(to), from}) {
+      KITH_CHECK(on_device(place) || PinnedMemory::of_process().holds(place, bytes),
+                 "copies reach pinned host memory only");
+    }
+    enqueue_copy(to, from, bytes);
+  }
+  void copy_now(void* to, const void* from, std::size_t bytes) override {
+    enqueue_copy(to, from, bytes);
+    kernels::wait(mark());
   }
   void zero(void* to, std::size_t bytes) override {
     enqueue([to = device_memory(to), bytes] { std::memset(to, 0, bytes); });
@@ -82,6 +90,12 @@ class AsyncQueue final : public kernels::Queue {
   std::unique_ptr<kernels::Kernels<double>> kernels_f64() override;
 
  private:
+  void enqueue_copy(void* to, const void* from, std::size_t bytes) {
+    enqueue([to = real_address(to), from = real_address(from), bytes] {
+      if (bytes > 0) std::memcpy(to, from, bytes);
+    });
+  }
+
   struct Work {
     std::mutex mutex;  // guards all
     std::condition_variable changed;
@@ -234,7 +248,12 @@ class AsyncDevice final : public kernels::Device {
     return {{device_address(real.data()), [real](std::byte*) {}}, bytes};
   }
   kernels::Buffer allocate_pinned(std::size_t bytes) override {
-    return kernels::host_device().allocate(bytes);
+    const kernels::Buffer real = kernels::host_device().allocate(bytes);
+    const auto pin = PinnedMemory::of_process().pin({real.data(), bytes});
+    return {{real.data(), [real, pin](std::byte*) {}}, bytes};
+  }
+  PinMemory pinner() const override {
+    return [](std::span<std::byte> bytes) { return PinnedMemory::of_process().pin(bytes); };
   }
   AsyncQueue& compute() override { return compute_; }
   std::unique_ptr<kernels::Queue> make_queue() override {

@@ -13,14 +13,17 @@ namespace {
 using protocol::Control;
 using protocol::Head;
 
-mapped::Block make_block(const Head& head) {
-  const std::size_t control_bytes = Control::size_of(head);
-  const std::size_t bytes = control_bytes + protocol::payload_size(head);
-  const auto free = [](std::byte* p) { ::operator delete (p, std::align_val_t{protocol::kLine}); };
-  std::shared_ptr<std::byte> memory(
-      static_cast<std::byte*>(::operator new (bytes, std::align_val_t{protocol::kLine})), free);
-  std::memset(memory.get() + control_bytes, 0, bytes - control_bytes);  // as fresh shared memory is
-  return {Control::create(memory.get(), head), memory.get() + control_bytes, memory};
+// The payload begins and ends with a page.
+mapped::Block make_block(const Head& head, const PinMemory& pin) {
+  const std::size_t control_bytes = whole_pages(Control::size_of(head));
+  const std::size_t payload_bytes = whole_pages(protocol::payload_size(head));
+  const auto free = [](std::byte* p) { ::operator delete (p, std::align_val_t{kPinPage}); };
+  const std::shared_ptr<std::byte> memory(
+      static_cast<std::byte*>(::operator new (control_bytes + payload_bytes, std::align_val_t{kPinPage})),
+      free);
+  std::byte* const payload = memory.get() + control_bytes;
+  std::memset(payload, 0, payload_bytes);  // as fresh shared memory is
+  return {Control::create(memory.get(), head), payload, pinned(memory, {payload, payload_bytes}, pin)};
 }
 
 }  // namespace
@@ -35,7 +38,7 @@ InprocTransport::~InprocTransport() {
 std::unique_ptr<Window> InprocTransport::open(const WindowOptions& asked, Deadline deadline) {
   WindowOptions options = mapped::checked(asked, *context_);
   const Head head = Head::of(options, static_cast<int>(workers().size()));
-  const mapped::Block own = make_block(head);
+  const mapped::Block own = make_block(head, options.pin);
   for (WorkerId peer : options.peers) {
     world_->post(context_->self_index(), context_->index_of(peer), options.name, own);
   }

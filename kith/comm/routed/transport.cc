@@ -59,9 +59,9 @@ std::unique_ptr<Window> RoutedTransport::open(const WindowOptions& asked, Deadli
 
   // Everybody is told before anybody is waited for.
   std::shared_ptr<ucx::Engine::WindowLink> link;
-  if (!elsewhere.empty()) link = engine_->announce(options.name, own.block, elsewhere, deadline);
+  if (!elsewhere.empty()) link = engine_->announce(options, own.block, elsewhere, deadline);
   std::vector<mapped::PeerBlock> peers;
-  if (!here.empty()) peers = machine_->open(options.name, own, here, *payloads_, deadline);
+  if (!here.empty()) peers = machine_->open(options, own, here, *payloads_, deadline);
   if (link != nullptr) std::ranges::move(engine_->gather(*link, deadline), std::back_inserter(peers));
   return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers),
                                                 std::move(link));

@@ -10,9 +10,10 @@ namespace {
 using protocol::Control;
 using protocol::Head;
 
-std::shared_ptr<const void> keep(const Segment& control, const Payload& payload) {
+std::shared_ptr<const void> keep(const Segment& control, const Payload& payload, const Head& head,
+                                 const PinMemory& pin) {
   return std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
-      control.memory(), payload.memory);
+      control.memory(), pinned(payload.memory, {payload.data, protocol::payload_size(head)}, pin));
 }
 
 }  // namespace
@@ -22,7 +23,8 @@ OwnMemory make_memory(const WindowOptions& options, const Head& head, WorkerId s
   const std::string label = cat("kith ", self.value, " ", options.name);
   Segment control = Segment::create(label, Control::size_of(head), Sharing::read_write);
   Payload payload = payloads.create(label, protocol::payload_size(head));
-  mapped::Block block{Control::create(control.data(), head), payload.data, keep(control, payload)};
+  mapped::Block block{Control::create(control.data(), head), payload.data,
+                      keep(control, payload, head, options.pin)};
   return {std::move(control), std::move(payload), std::move(block)};
 }
 
@@ -41,22 +43,23 @@ void Machine::report_lost(int worker, bool died) {
   }
 }
 
-std::vector<mapped::PeerBlock> Machine::open(const std::string& window, const OwnMemory& own,
+std::vector<mapped::PeerBlock> Machine::open(const WindowOptions& window, const OwnMemory& own,
                                              const std::vector<int>& indices, PayloadMemory& payloads,
                                              Deadline deadline) {
   const Head& head = own.block.control.head();
   std::lock_guard lock(open_mutex_);
   const auto announcements = meeting_.exchange(
-      window, {head, own.control.descriptor().get(), own.payload.descriptor.get()}, indices, deadline);
+      window.name, {head, own.control.descriptor().get(), own.payload.descriptor.get()}, indices, deadline);
   std::vector<mapped::PeerBlock> peers;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const Announcement& theirs = announcements[i];
     const WorkerId peer = context_.worker(indices[i]);
-    const std::string place = cat(context_.self(), " opens window '", window, "' of ", peer);
-    protocol::check_same(window, context_.self(), head, peer, theirs.head);
+    const std::string place = cat(context_.self(), " opens window '", window.name, "' of ", peer);
+    protocol::check_same(window.name, context_.self(), head, peer, theirs.head);
     const Segment words = Segment::map(theirs.control, Control::size_of(head), Sharing::read_write, place);
     const Payload data = payloads.map(theirs.payload, protocol::payload_size(head), place);
-    peers.push_back({indices[i], {Control::view(words.data(), head), data.data, keep(words, data)}});
+    peers.push_back(
+        {indices[i], {Control::view(words.data(), head), data.data, keep(words, data, head, window.pin)}});
   }
   return peers;
 }

@@ -29,7 +29,7 @@ class Machine {
   Machine(mapped::Context& context, Store& store);
 
   // Shows `own` to the peers (ascending indices) and maps theirs. Fails as Transport::open does.
-  std::vector<mapped::PeerBlock> open(const std::string& window, const OwnMemory& own,
+  std::vector<mapped::PeerBlock> open(const WindowOptions& window, const OwnMemory& own,
                                       const std::vector<int>& peers, PayloadMemory& payloads,
                                       Deadline deadline);
 

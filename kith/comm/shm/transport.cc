@@ -26,7 +26,7 @@ std::unique_ptr<Window> ShmTransport::open(const WindowOptions& asked, Deadline 
   KITH_CHECK(!on_device || device_windows(), cat("window '", options.name, "' in device memory"));
   shm::PayloadMemory& payloads = on_device ? *device_payloads_ : *host_payloads_;
   const shm::OwnMemory own = shm::make_memory(options, head, self(), payloads);
-  auto peers = machine_.open(options.name, own, context_->indices_of(options.peers), payloads, deadline);
+  auto peers = machine_.open(options, own, context_->indices_of(options.peers), payloads, deadline);
   return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers));
 }
 

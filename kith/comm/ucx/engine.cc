@@ -82,6 +82,8 @@ void Engine::run(std::promise<void> started) {
     worker_ = std::make_unique<Worker>(
         options_.settings,
         [this](std::span<const std::byte> header, Delivery& delivery) { take_message(header, delivery); });
+    context_->log().debug(
+        cat(context_->self(), ": UCX moves memory of: ", join(worker_->memory_types(), ", ")));
     started.set_value();
   } catch (...) {
     started.set_exception(std::current_exception());

@@ -43,7 +43,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
 
   // A window on its way to being shared with `peers` (indices): they hear of it. Dropping the link closes it.
   class WindowLink;
-  std::shared_ptr<WindowLink> announce(const std::string& name, const mapped::Block& own,
+  std::shared_ptr<WindowLink> announce(const WindowOptions& options, const mapped::Block& own,
                                        const std::vector<int>& peers, Deadline deadline);
   // Waits until every peer has opened it too. Fails as Transport::open does.
   std::vector<mapped::PeerBlock> gather(const WindowLink& link, Deadline deadline);

@@ -18,7 +18,7 @@ namespace kith::comm::ucx {
 
 // A window shared with one worker elsewhere.
 struct Side {
-  Side(const protocol::Head& head, int self, StagingPool& pool) : mirror(head, self, pool) {}
+  Side(const protocol::Head& head, int self, Staging staging) : mirror(head, self, std::move(staging)) {}
 
   std::uint64_t number = 0;  // the peer's for this window; 0 until it is known
   // This worker writes, the peer reads.

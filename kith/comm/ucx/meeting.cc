@@ -57,13 +57,14 @@ std::optional<T> from_bytes(std::string_view bytes) {
 
 // --- any thread ---
 
-std::shared_ptr<Engine::WindowLink> Engine::announce(const std::string& name, const mapped::Block& own,
+std::shared_ptr<Engine::WindowLink> Engine::announce(const WindowOptions& options, const mapped::Block& own,
                                                      const std::vector<int>& peers, Deadline deadline) {
   std::lock_guard lock(open_mutex_);
   meet_all(peers, deadline);
-  const auto window = std::make_shared<NetWindow>(name, next_number_++, own);
+  const auto window = std::make_shared<NetWindow>(options.name, next_number_++, own);
   for (int peer : peers) {
-    window->sides.try_emplace(peer, own.control.head(), context_->self_index(), exchange_.pool());
+    window->sides.try_emplace(peer, own.control.head(), context_->self_index(),
+                              Staging{exchange_.pool(), options.pin});
   }
   auto link = std::make_shared<WindowLink>(shared_from_this(), window);
   post([this, window] {

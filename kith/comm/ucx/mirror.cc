@@ -30,8 +30,8 @@ Mirror::Shared::Shared(const Head& head)
       buffers(head.slots),
       staged(head.slots, nullptr) {}
 
-Mirror::Mirror(const Head& head, int self, StagingPool& pool)
-    : self_(self), pool_(pool), shared_(std::make_shared<Shared>(head)) {}
+Mirror::Mirror(const Head& head, int self, Staging staging)
+    : self_(self), staging_(std::move(staging)), shared_(std::make_shared<Shared>(head)) {}
 
 mapped::Block Mirror::block() const {
   return {shared_->control, nullptr, shared_, shared_->staged.data()};
@@ -73,7 +73,7 @@ std::byte* Mirror::place(const DataHeader& header) {
     publish_complete();
     return nullptr;
   }
-  coming_.push_back({header, pool_.take(header.part_bytes), header.part_bytes});
+  coming_.push_back({header, staging_.take(header.part_bytes), header.part_bytes});
   return coming_.back().buffer.data() + header.stripe_offset;
 }
 
@@ -96,7 +96,7 @@ void Mirror::publish_complete() {
       const Word v = coming.header.envelope.word;
       if (coming.missing > 0 || coming.header.previous > last_) continue;
       if (unwanted(v)) {
-        pool_.give(std::move(coming.buffer));
+        staging_.give(std::move(coming.buffer));
       } else if (vacate(shared_->control.slot_of(v))) {
         show(coming);
       } else {
@@ -166,7 +166,7 @@ bool Mirror::vacate(int index) {
     if (held > past()) return false;
     control.slot(index).version.store(kNothing);
   }
-  pool_.give(std::move(buffer));
+  staging_.give(std::move(buffer));
   buffer = Buffer();
   return true;
 }

@@ -15,7 +15,7 @@ namespace kith::comm::ucx {
 class Mirror {
  public:
   // `self` is the index of the reader. The pool outlives every call but the destructor.
-  Mirror(const protocol::Head& head, int self, StagingPool& pool);
+  Mirror(const protocol::Head& head, int self, Staging staging);
 
   mapped::Block block() const;
 
@@ -62,7 +62,7 @@ class Mirror {
   void raise_newest(protocol::Word v);
 
   const int self_;
-  StagingPool& pool_;
+  const Staging staging_;
   const std::shared_ptr<Shared> shared_;
   std::vector<Coming> coming_;                // in no order
   protocol::Word last_ = protocol::kNothing;  // the latest of those sent that was shown or dropped

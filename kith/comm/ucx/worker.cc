@@ -78,6 +78,16 @@ Worker::~Worker() {
   ucp_cleanup(context_);
 }
 
+std::vector<std::string> Worker::memory_types() const {
+  ucp_context_attr_t attributes{};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  require(ucp_context_query(context_, &attributes), "cannot be asked about memory");
+  std::vector<std::string> names;
+  for (unsigned type = 0; type < UCS_MEMORY_TYPE_LAST; ++type)
+    if ((attributes.memory_types >> type & 1) != 0) names.emplace_back(ucs_memory_type_names[type]);
+  return names;
+}
+
 bool Worker::arm() {
   return ucp_worker_arm(worker_) == UCS_OK;
 }

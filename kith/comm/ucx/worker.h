@@ -49,6 +49,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
+  // Whose memory this UCX could send from and receive into: "host", and with its CUDA module "cuda".
+  std::vector<std::string> memory_types() const;
   // For an Endpoint of another process.
   const std::string& address() const { return address_; }
   // Becomes readable when there is something to do, once arm() gave true.

@@ -55,6 +55,10 @@ class StreamQueue final : public Queue {
     const OnDevice on(device_);
     require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
   }
+  void copy_now(void* to, const void* from, std::size_t bytes) override {
+    copy(to, from, bytes);
+    kernels::wait(mark());
+  }
   void zero(void* to, std::size_t bytes) override {
     if (bytes == 0) return;
     const OnDevice on(device_);
@@ -81,6 +85,19 @@ class StreamQueue final : public Queue {
   const bool owned_;
 };
 
+// Null when the driver refuses.
+std::shared_ptr<const void> pin(int device, std::span<std::byte> bytes) {
+  const OnDevice on(device);
+  // The second is for memory that this process may only read, such as a neighbour's slots.
+  for (const unsigned flags :
+       {cudaHostRegisterPortable, cudaHostRegisterPortable | cudaHostRegisterReadOnly}) {
+    if (cudaHostRegister(bytes.data(), bytes.size(), flags) == cudaSuccess)
+      return {bytes.data(), [](const void* begin) { cudaHostUnregister(const_cast<void*>(begin)); }};
+    cudaGetLastError();  // nobody else's
+  }
+  return nullptr;
+}
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(const CudaOptions& options)
@@ -89,6 +106,7 @@ class CudaDevice final : public Device {
     require(cudaFree(nullptr), name());  // makes the context now, where an error can be told
   }
 
+  int index() const { return index_; }
   std::string name() const override { return cat("cuda:", index_); }
   bool host() const override { return false; }
 
@@ -111,6 +129,10 @@ class CudaDevice final : public Device {
     return {std::move(owner), bytes};
   }
 
+  PinMemory pinner() const override {
+    return [device = index_](std::span<std::byte> bytes) { return pin(device, bytes); };
+  }
+
   Queue& compute() override { return compute_; }
 
   std::unique_ptr<Queue> make_queue() override {
@@ -129,6 +151,11 @@ class CudaDevice final : public Device {
 
 std::unique_ptr<Device> make_cuda_device(const CudaOptions& options) {
   return std::make_unique<CudaDevice>(options);
+}
+
+std::optional<int> cuda_index(const Device& device) {
+  const auto* const gpu = dynamic_cast<const CudaDevice*>(&device);
+  return gpu ? std::optional(gpu->index()) : std::nullopt;
 }
 
 std::unique_ptr<Queue> make_cuda_queue(const CudaOptions& options) {

@@ -65,28 +65,30 @@ Int8Scale scale_of_block(const ValueAt& value_at, std::size_t i, std::size_t cou
   return int8_scale(greatest);
 }
 
-// Element i of a source of `count`, as it takes part.
+// Element i of a source of `count`, as it takes part. What is rounded is the value in T: that is what a
+// worker encoded when it published it.
+template <class T>
 double source_at(const Source& source, std::size_t i, std::size_t count) {
   if (source.type == DType::i8)
     return float_from_int8(word_at<std::int8_t>(source.data, i), source.scales[i / kInt8Block]);
-  const double value = load(source.data, source.type, i);
-  if (!source.rounded_to) return value;
+  if (!source.rounded_to) return load(source.data, source.type, i);
+  const auto value_at = [&](std::size_t k) { return static_cast<T>(load(source.data, source.type, k)); };
   if (*source.rounded_to == DType::i8) {
-    const auto value_at = [&](std::size_t k) { return load(source.data, source.type, k); };
     const Int8Scale s = scale_of_block(value_at, i, count);
-    return float_from_int8(int8_from_float(static_cast<float>(value), s.inverse), s.scale);
+    return float_from_int8(int8_from_float(static_cast<float>(value_at(i)), s.inverse), s.scale);
   }
-  if (*source.rounded_to == DType::bf16) return float_from_bf16(bf16_from_double(value));
-  return float_from_f16(f16_from_double(value));
+  if (*source.rounded_to == DType::bf16) return float_from_bf16(bf16_from_double(value_at(i)));
+  return float_from_f16(f16_from_double(value_at(i)));
 }
 
 // Before anything is written: the destination may be a source, and the blocks of int8 look ahead.
+template <class T>
 std::vector<double> mixed_of(const Mix& mix, std::size_t count) {
   std::vector<double> mixed(count);
   for (std::size_t i = 0; i < count; ++i) {
     double sum = 0;
     for (const Source& source : mix.sources)
-      sum += source.weight * source_at(source, i, count);
+      sum += source.weight * source_at<T>(source, i, count);
     mixed[i] = mix.scale * sum;
   }
   return mixed;
@@ -118,14 +120,14 @@ class ReferenceKernels final : public Kernels<T> {
  public:
   void mix(const Destination<T>& to, const Mix& mix, std::size_t count) override {
     check_mix(to, mix, count);
-    put(to, mixed_of(mix, count));
+    put(to, mixed_of<T>(mix, count));
   }
 
   void mix_sgd(const Destination<T>& to, const Mix& mix, const Gradient& gradient, T* momentum,
                const SgdOptions& options, std::size_t count) override {
     check_step(to, mix, gradient, count);
     check_sgd(momentum, options, count);
-    std::vector<double> x = mixed_of(mix, count);
+    std::vector<double> x = mixed_of<T>(mix, count);
     for (std::size_t i = 0; i < count; ++i) {
       double g = gradient_at(gradient, i);
       if (options.decay != 0) g += options.decay * x[i];
@@ -145,7 +147,7 @@ class ReferenceKernels final : public Kernels<T> {
     check_step(to, mix, gradient, count);
     check_adam(options);
     const AdamScalars<double> s(gradient, options);
-    std::vector<double> x = mixed_of(mix, count);
+    std::vector<double> x = mixed_of<T>(mix, count);
     for (std::size_t i = 0; i < count; ++i) {
       const Decayed decayed = decay(s, x[i], gradient_at(gradient, i));
       const double next_m = s.b1 * m[i] + s.c1 * decayed.g;
@@ -163,7 +165,7 @@ class ReferenceKernels final : public Kernels<T> {
     check_accum_adam(options);
     const AdamScalars<double> s(gradient, options);
     const bool commits = options.commits();
-    std::vector<double> x = mixed_of(mix, count);
+    std::vector<double> x = mixed_of<T>(mix, count);
     for (std::size_t i = 0; i < count; ++i) {
       const Decayed decayed = decay(s, x[i], gradient_at(gradient, i));
       const double a = accumulator[i] + s.share * decayed.g;

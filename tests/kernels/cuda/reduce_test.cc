@@ -9,9 +9,12 @@
 #include "kith/kernels/half.h"
 #include "kith/kernels/reference/reference_kernels.h"
 #include "tests/kernels/cuda/device_memory.h"
+#include "tests/kernels/cuda/fresh_seed.h"
 
 namespace kith::kernels {
 namespace {
+
+class CudaReduceTest : public FreshSeed {};
 
 template <class T>
 std::vector<T> normals(std::size_t count, std::uint64_t seed) {
@@ -23,9 +26,9 @@ std::vector<T> normals(std::size_t count, std::uint64_t seed) {
 }
 
 template <class T>
-void expect_norms(std::size_t count, std::size_t offset) {
-  const auto a = normals<T>(count + offset, count);
-  const auto b = normals<T>(count + offset, count + 1);
+void expect_norms(std::size_t count, std::size_t offset, std::uint64_t seed) {
+  const auto a = normals<T>(count + offset, hash_words(seed, count));
+  const auto b = normals<T>(count + offset, hash_words(seed, count + 1));
   const OnGpu<T> on_a(a), on_b(b);
   const auto cuda = make_cuda_kernels<T>();
   const Norms want = make_reference_kernels<T>()->norms(a.data() + offset, b.data() + offset, count);
@@ -38,16 +41,16 @@ void expect_norms(std::size_t count, std::size_t offset) {
   EXPECT_EQ(cuda->norms(on_a.data() + offset, nullptr, count).squared_distance, 0);
 }
 
-TEST(CudaReduceTest, NormsAgreeWithTheReference) {
+TEST_F(CudaReduceTest, NormsAgreeWithTheReference) {
   for (const std::size_t count : {0, 1, 127, 4097, 3'000'001}) {
     for (const std::size_t offset : {0, 1}) {
-      expect_norms<float>(count, offset);
-      expect_norms<double>(count, offset);
+      expect_norms<float>(count, offset, seed_);
+      expect_norms<double>(count, offset, seed_);
     }
   }
 }
 
-TEST(CudaReduceTest, ClippingStaysOnTheDevice) {
+TEST_F(CudaReduceTest, ClippingStaysOnTheDevice) {
   const auto cuda = make_cuda_kernels<float>();
   const auto reference = make_reference_kernels<float>();
   // More vectors than one launch takes.
@@ -55,7 +58,7 @@ TEST(CudaReduceTest, ClippingStaysOnTheDevice) {
   std::vector<OnGpu<float>> on_gpu;
   std::vector<Vector> host, device;
   for (std::size_t i = 0; i < 300; ++i) {
-    vectors.push_back(normals<float>(i * 37, i));
+    vectors.push_back(normals<float>(i * 37, hash_words(seed_, i)));
     on_gpu.emplace_back(vectors.back());
   }
   for (std::size_t i = 0; i < vectors.size(); ++i) {
@@ -101,13 +104,13 @@ void expect_conversions(const std::vector<From>& from, DType from_type) {
   expect_conversion<std::uint16_t>(DType::f16, from, from_type);
 }
 
-TEST(CudaReduceTest, CastsGiveTheReferencesBits) {
+TEST_F(CudaReduceTest, CastsGiveTheReferencesBits) {
   std::vector<std::uint16_t> halves(65536);
   std::vector<float> floats(100'003);
   std::vector<double> doubles(100'003);
   for (std::size_t i = 0; i < halves.size(); ++i)
     halves[i] = static_cast<std::uint16_t>(i);
-  Rng rng(12);
+  Rng rng(seed_);
   for (std::size_t i = 0; i < floats.size(); ++i) {
     floats[i] = std::bit_cast<float>(static_cast<std::uint32_t>(rng.next()));
     doubles[i] = i % 2 == 0 ? std::bit_cast<double>(rng.next()) : floats[i] * (1 + rng.uniform());
@@ -118,7 +121,7 @@ TEST(CudaReduceTest, CastsGiveTheReferencesBits) {
   expect_conversions(doubles, DType::f64);
 }
 
-TEST(CudaReduceTest, MistakesAreBugs) {
+TEST_F(CudaReduceTest, MistakesAreBugs) {
   const auto cuda = make_cuda_kernels<float>();
   const OnGpu<float> x(std::vector<float>{1});
   const Source source{x.data(), DType::f32, 1};

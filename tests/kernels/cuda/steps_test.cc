@@ -1,9 +1,11 @@
+#include "kith/base/rng.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 #include "kith/kernels/cuda/cuda_kernels.h"
 #include "tests/kernels/agreement.h"
 #include "tests/kernels/cuda/device_memory.h"
+#include "tests/kernels/cuda/fresh_seed.h"
 
-// The same problems and tolerances as for the CPU, with the memory on the GPU.
+// The same problems and tolerances as for the CPU, with the memory on the GPU and inputs new in every run.
 
 namespace kith::kernels {
 namespace {
@@ -12,7 +14,7 @@ constexpr DType kTypes[] = {DType::f32, DType::f64, DType::bf16, DType::f16, DTy
 constexpr DType kPlain[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 constexpr DType kEncodings[] = {DType::bf16, DType::f16, DType::i8};
 
-class CudaStepsTest : public testing::Test {
+class CudaStepsTest : public FreshSeed {
  protected:
   void expect_agreement_in_both(Shape shape) {
     expect_agreement(*floats_, shape, memory_);
@@ -28,8 +30,9 @@ class CudaStepsTest : public testing::Test {
 
 TEST_F(CudaStepsTest, AgreeWithTheReferenceForAnyNumberOfSources) {
   for (std::size_t k = 1; k <= 7; ++k)
-    expect_agreement_in_both({.count = 1027, .sources = std::vector(k, DType::f32), .seed = k});
-  expect_agreement_in_both({.count = 300, .sources = std::vector(100, DType::f32)});
+    expect_agreement_in_both(
+        {.count = 1027, .sources = std::vector(k, DType::f32), .seed = hash_words(seed_, k)});
+  expect_agreement_in_both({.count = 300, .sources = std::vector(100, DType::f32), .seed = seed_});
 }
 
 TEST_F(CudaStepsTest, AgreeWithTheReferenceForOddSizesAndUnalignedSpans) {
@@ -39,24 +42,24 @@ TEST_F(CudaStepsTest, AgreeWithTheReferenceForOddSizesAndUnalignedSpans) {
                                 .offset = offset,
                                 .sources = {DType::f32, DType::f32},
                                 .encoded = kEncodings[count % 3],
-                                .seed = count});
+                                .seed = hash_words(seed_, count, offset)});
     }
   }
 }
 
 TEST_F(CudaStepsTest, AgreeWithTheReferenceForEveryCombinationOfTypes) {
-  std::uint64_t seed = 0;
+  std::size_t turn = 0;
   for (const DType self : kPlain) {
     for (const DType peer : kTypes) {
       for (const DType gradient : kPlain) {
-        ++seed;
+        ++turn;
         expect_agreement_in_both({.count = 300,
-                                  .offset = seed % 2,
+                                  .offset = turn % 2,
                                   .sources = {self, peer},
                                   .gradient = gradient,
-                                  .encoded = kEncodings[seed % 3],
-                                  .seed = seed,
-                                  .rounded = kEncodings[seed / 3 % 3]});
+                                  .encoded = kEncodings[turn % 3],
+                                  .seed = hash_words(seed_, turn),
+                                  .rounded = kEncodings[turn / 3 % 3]});
       }
     }
   }
@@ -69,8 +72,11 @@ TEST_F(CudaStepsTest, BitsAreThoseOfTheCpu) {
       << target << " has no fused multiply-adds; compare elsewhere";
   const auto cpu = make_cpu_kernels<float>();
   for (const DType wire : kEncodings) {
-    const Shape shape{
-        .count = 5000, .sources = {DType::f32, wire}, .encoded = wire, .seed = 5, .rounded = wire};
+    const Shape shape{.count = 5000,
+                      .sources = {DType::f32, wire},
+                      .encoded = wire,
+                      .seed = hash_words(seed_, wire),
+                      .rounded = wire};
     for (const Step& step : all_steps()) {
       Problem<float> want(shape), got(shape);
       want.run(*cpu, step);
@@ -90,7 +96,7 @@ TEST_F(CudaStepsTest, ABatchGivesTheBitsOfItsPasses) {
     const Shape shape{.count = 1 + i * 53,
                       .sources = std::vector(1 + i % 4, DType::f32),
                       .encoded = kEncodings[i % 3],
-                      .seed = i};
+                      .seed = hash_words(seed_, i)};
     want.emplace_back(shape);
   }
   got = want;
@@ -106,8 +112,11 @@ TEST_F(CudaStepsTest, ABatchGivesTheBitsOfItsPasses) {
 }
 
 TEST_F(CudaStepsTest, MayWriteOverASource) {
-  const Shape shape{
-      .count = 9000, .sources = {DType::f32, DType::f32}, .encoded = DType::i8, .rounded = DType::i8};
+  const Shape shape{.count = 9000,
+                    .sources = {DType::f32, DType::f32},
+                    .encoded = DType::i8,
+                    .seed = seed_,
+                    .rounded = DType::i8};
   for (const Step& step : all_steps()) {
     Problem<float> apart(shape), over(shape);
     apart.run(*floats_, step, memory_);

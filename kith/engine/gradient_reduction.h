@@ -1,0 +1,76 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kith/engine/engine.h"
+#include "kith/gossip/collective.h"
+#include "kith/gossip/device_reducer.h"
+#include "kith/kernels/device.h"
+
+namespace kith::engine {
+
+struct GradientReductionOptions {
+  std::string name;                 // of the window
+  std::size_t count = 0;            // elements of the bucket
+  std::vector<std::size_t> firsts;  // where its segments begin in it
+  Clock::Duration patience{};
+  kernels::Device* device = nullptr;
+  gossip::DeviceReducers* reducers = nullptr;  // null: through host memory
+};
+
+// All-reduce of one bucket's gradients, by the communication thread; a step that follows reads the means.
+// Means go from device to device where the engine has reducers for that, else the vector is copied to a
+// window, averaged by the host and copied back.
+template <class T>
+class GradientReduction {
+ public:
+  GradientReduction(const World& world, const GradientReductionOptions& options);
+  // Waits for what no step has taken up.
+  ~GradientReduction();
+  GradientReduction(const GradientReduction&) = delete;
+  GradientReduction& operator=(const GradientReduction&) = delete;
+
+  // One segment's gradient; null: this worker has none.
+  struct Part {
+    const void* gradient = nullptr;
+    DType type = DType::f32;
+    std::size_t count = 0;
+  };
+  // Averages with everybody. `ready`: when the gradients are in place.
+  void reduce(std::span<const Part> parts, const kernels::Mark& ready, Deadline deadline);
+
+  // Segment k's mean on the device, from mark() on; null when nobody has a gradient.
+  const T* mean(std::size_t k) const;
+  const kernels::Mark& mark() const { return mark_; }
+  // Of the reductions since the last call.
+  StepReport take_tally();
+
+  void add_memory(MemoryUse& use) const;
+
+ private:
+  std::size_t elements() const { return options_.count + options_.firsts.size(); }
+  kernels::Queue& queue() const { return direct_ ? direct_->queue() : *queue_; }
+  // The gradients in one piece, and which of them there are.
+  void collect(std::span<const Part> parts, T* to, T* flags);
+  void reduce_directly(std::span<const Part> parts, Deadline deadline);
+  void reduce_through_host(std::span<const Part> parts, Deadline deadline);
+
+  const World& world_;
+  const GradientReductionOptions options_;
+  const std::unique_ptr<gossip::DeviceReducer> direct_;  // null: through host memory
+  const std::unique_ptr<kernels::Queue> queue_;          // null where `direct_` has one
+  const std::unique_ptr<kernels::Kernels<T>> kernels_;
+  std::unique_ptr<kernels::Kernels<T>> host_kernels_;  // of the collective
+  std::unique_ptr<gossip::Collective<T>> collective_;
+  kernels::Buffer outgoing_;  // through host memory from another device: in one piece, on their way
+  kernels::Buffer host_;      // means (through host memory only), then one flag per segment: somebody has one
+  kernels::Buffer means_;     // on the device
+  const T* flags_ = nullptr;  // in host_
+  kernels::Mark mark_;
+  StepReport tally_;
+};
+
+}  // namespace kith::engine
