@@ -80,6 +80,7 @@ Options options_of(const std::string& algorithm, const plain::Rule& rule) {
   options.engine.optimizer.beta2 = rule.beta2;
   options.engine.optimizer.window = rule.window;
   options.engine.bucket_bytes = 100;  // several buckets
+  options.engine.stagger = false;     // all at the round of the loops
   options.lr = rule.lr;
   options.weight_decay = rule.decay;
   return options;
