@@ -100,6 +100,7 @@ TEST_P(Hosts, WhoIsBehindAnUnpluggedCableIsLostWithinTheBoundAndNeighboursGoOn) 
       for (std::uint64_t t = 11; t < 30; ++t)
         round(w, *window, at(t), {neighbour}, {neighbour});
       EXPECT_FALSE(w.transport.lost(neighbour));
+      together(w, "looked");  // nobody leaves before
     }
     return std::to_string(seconds(noticed));
   });
