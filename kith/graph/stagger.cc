@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::int64_t kMostTurns = 8;
 constexpr double kLeastBytes = 1 << 20;
-constexpr double kMostOverMean = 1.5;
 
 }  // namespace
 
@@ -32,9 +31,6 @@ std::vector<std::int64_t> stagger(std::int64_t turns, std::span<const double> bu
     ahead[bucket] = least - filled.begin();
     *least += bucket_bytes[bucket];
   }
-  const double mean = std::accumulate(filled.begin(), filled.end(), 0.0) / static_cast<double>(turns);
-  if (*std::max_element(filled.begin(), filled.end()) > kMostOverMean * mean)
-    std::fill(ahead.begin(), ahead.end(), 0);
   return ahead;
 }
 

@@ -20,9 +20,7 @@ namespace kith::graph {
 // How many different rounds buckets are at: the schedule's period, or 8 of a longer one.
 std::int64_t turns_of(const Schedule& schedule);
 
-// By bucket: how many rounds it is ahead, so that the bytes at each of the turns are about the same. Where
-// buckets are too few or too unequal for that (a turn would have more than 1.5 times the mean) none is ahead:
-// then there is more to lose, a step that waits for several partners, than to gain.
+// By bucket: how many rounds it is ahead, so that the bytes at each of the turns are about the same.
 std::vector<std::int64_t> stagger(std::int64_t turns, std::span<const double> bucket_bytes);
 
 // The size of buckets that are to be staggered: `wanted`, unless the model would have fewer buckets than

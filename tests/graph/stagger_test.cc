@@ -46,12 +46,6 @@ TEST(Stagger, UnequalBucketsAreSpreadByTheirBytes) {
   EXPECT_EQ(filled, (std::vector<double>{10, 10, 10, 10}));
 }
 
-TEST(Stagger, TooUnequalBucketsStayTogether) {
-  EXPECT_EQ(stagger(4, std::vector<double>{4, 4, 4}), (std::vector<std::int64_t>{0, 1, 2}));
-  EXPECT_EQ(stagger(4, std::vector<double>{4, 4, 2}), (std::vector<std::int64_t>{0, 0, 0}));
-  EXPECT_EQ(stagger(2, std::vector<double>{4, 1}), (std::vector<std::int64_t>{0, 0}));
-}
-
 TEST(Stagger, OneTurnOrOneBucketIsAtTheFirstRound) {
   EXPECT_EQ(stagger(1, std::vector<double>{3, 2, 1}), (std::vector<std::int64_t>{0, 0, 0}));
   EXPECT_EQ(stagger(6, std::vector<double>{3}), (std::vector<std::int64_t>{0}));
