@@ -31,6 +31,21 @@ struct Worker {
   double since = 0;  // when it began to wait
 };
 
+// Bytes on their way from node to node. All flows that leave, or enter, a node share its NIC equally.
+struct Flow {
+  std::size_t from = 0;
+  std::size_t to = 0;
+  double left_s = 0;  // that the NIC alone would need
+  std::size_t transfer = 0;
+};
+
+// Flows that belong together: when the last one has come, somebody has what it waits for.
+struct Transfer {
+  std::size_t flows = 0;
+  double rest_s = 0;  // latencies and what does not pass a NIC
+  double* arrival = nullptr;
+};
+
 class SharedRun {
  public:
   SharedRun(const Scenario& scenario, const SharedCores& shared)
@@ -38,8 +53,6 @@ class SharedRun {
         shared_(shared),
         buckets_(scenario.job.buckets.size()),
         workers_(static_cast<std::size_t>(scenario.placement.workers())),
-        out_free_(static_cast<std::size_t>(scenario.placement.nodes())),
-        in_free_(out_free_),
         finished_(workers_.size()) {
     if (!scenario.schedule) all_reduce_ = all_reduce_costs(scenario);
   }
@@ -121,11 +134,17 @@ class SharedRun {
       const Worker& w = workers_[i];
       next = std::min(next, w.waiting ? ready_at(i) : now_ + w.work_s / speed);
     }
+    const std::vector<double> rates = flow_rates();
+    for (std::size_t f = 0; f < flows_.size(); ++f)
+      next = std::min(next, now_ + flows_[f].left_s / rates[f]);
     KITH_CHECK(std::isfinite(next), "somebody computes, or something is under way");
+    for (std::size_t f = 0; f < flows_.size(); ++f)
+      flows_[f].left_s -= (next - now_) * rates[f];
     for (Worker& w : workers_) {
       if (!w.waiting) w.work_s -= (next - now_) * speed;
     }
     now_ = std::max(now_, next);
+    finish_flows();
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       Worker& w = workers_[i];
       if (w.waiting && ready_at(i) <= now_ + kTiny) {
@@ -156,11 +175,45 @@ class SharedRun {
     workers_[worker].extra_s += bytes * shared_.seconds_per_byte;
   }
 
-  // Queues at a NIC and returns when it has carried this.
-  double carry(double& nic_free, const Cost& cost) const {
-    nic_free = std::max(nic_free, now_) + cost.nic_seconds;
-    return nic_free;
+  // By flow: the share of a NIC that it gets.
+  std::vector<double> flow_rates() const {
+    std::vector<int> leaving(nodes()), entering(nodes());
+    for (const Flow& flow : flows_) {
+      ++leaving[flow.from];
+      ++entering[flow.to];
+    }
+    std::vector<double> rates;
+    for (const Flow& flow : flows_)
+      rates.push_back(1.0 / std::max(leaving[flow.from], entering[flow.to]));
+    return rates;
   }
+
+  void finish_flows() {
+    std::erase_if(flows_, [&](const Flow& flow) {
+      if (flow.left_s > kTiny) return false;
+      Transfer& transfer = transfers_[flow.transfer];
+      if (--transfer.flows == 0) *transfer.arrival = now_ + transfer.rest_s;
+      return true;
+    });
+  }
+
+  // Between all of these nodes, each sending `cost` in all; `arrival` is set when everything has come.
+  void transfer(const std::vector<std::size_t>& from, const std::vector<std::size_t>& to, const Cost& cost,
+                double& arrival) {
+    arrival = kNever;
+    Transfer next{0, std::max(0.0, cost.seconds - cost.nic_seconds), &arrival};
+    for (std::size_t source : from) {
+      const auto others = static_cast<double>(to.size() - std::ranges::count(to, source));
+      for (std::size_t target : to) {
+        if (source == target) continue;
+        flows_.push_back({source, target, cost.nic_seconds / others, transfers_.size()});
+        ++next.flows;
+      }
+    }
+    transfers_.push_back(next);
+  }
+
+  std::size_t nodes() const { return static_cast<std::size_t>(scenario_.placement.nodes()); }
 
   void publish(std::size_t worker, std::int64_t iteration, std::size_t bucket) {
     const double bytes = wire_bytes(scenario_, scenario_.job.buckets[bucket]);
@@ -175,36 +228,42 @@ class SharedRun {
       const auto to = static_cast<std::size_t>(reader);
       const bool inside = same_node(worker, to);
       const Cost cost = read_cost(scenario_.network, inside, bytes);
-      double end = now_ + cost.seconds;
+      double& arrival = arrivals_[{{iteration, bucket}, {self, reader}}];
+      arrival = now_ + cost.seconds;
       if (!inside) {
-        end = std::max({end, carry(out_free_[static_cast<std::size_t>(node_of(worker))], cost),
-                        carry(in_free_[static_cast<std::size_t>(node_of(to))], cost)});
+        transfer({static_cast<std::size_t>(node_of(worker))}, {static_cast<std::size_t>(node_of(to))}, cost,
+                 arrival);
         spend(worker, bytes);
         spend(to, bytes);
         if (counting(iteration)) nic_bytes_ += cost.nic_bytes;
       }
       if (counting(iteration)) channel_s_ += cost.seconds;
-      arrivals_[{{iteration, bucket}, {self, reader}}] = end;
     }
   }
 
   void average(const std::vector<Rank>& group, std::int64_t iteration, std::size_t bucket, double bytes) {
     const GroupShape shape = group_shape(group, scenario_.placement);
     const Cost cost = group_cost(scenario_.network, scenario_.collective, shape, bytes);
-    grouped_[{{iteration, bucket}, group.front()}] = occupy(group, cost, counting(iteration));
+    const std::vector<std::size_t> spanned = nodes_of(group);
+    double& arrival = grouped_[{{iteration, bucket}, group.front()}];
+    arrival = now_ + cost.seconds;
+    if (spanned.size() > 1) transfer(spanned, spanned, cost, arrival);
+    count(group, spanned, cost, counting(iteration));
   }
 
-  // Runs an operation of these workers from now on; returns its end.
-  double occupy(const std::vector<Rank>& group, const Cost& cost, bool counts) {
-    double end = now_ + cost.seconds;
+  std::vector<std::size_t> nodes_of(const std::vector<Rank>& group) const {
     std::vector<std::size_t> nodes;
     for (Rank rank : group)
       nodes.push_back(static_cast<std::size_t>(node_of(static_cast<std::size_t>(rank))));
     std::sort(nodes.begin(), nodes.end());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    return nodes;
+  }
+
+  // Processor time and bytes of an operation of these workers.
+  void count(const std::vector<Rank>& group, const std::vector<std::size_t>& nodes, const Cost& cost,
+             bool counts) {
     if (nodes.size() > 1) {
-      for (std::size_t node : nodes)
-        end = std::max({end, carry(out_free_[node], cost), carry(in_free_[node], cost)});
       const double each =
           cost.nic_bytes * static_cast<double>(nodes.size()) / static_cast<double>(group.size());
       for (Rank rank : group)
@@ -212,17 +271,16 @@ class SharedRun {
       if (counts) nic_bytes_ += cost.nic_bytes * static_cast<double>(nodes.size());
     }
     if (counts) channel_s_ += cost.seconds * static_cast<double>(group.size());
-    return end;
   }
 
+  // All-reduces follow each other, each over all NICs at once.
   void gradient_ready(std::int64_t iteration, std::size_t bucket) {
     if (++published_[{{iteration, bucket}, 0}] < workers_.size()) return;
     std::vector<Rank> everybody(workers_.size());
     for (std::size_t i = 0; i < everybody.size(); ++i)
       everybody[i] = static_cast<Rank>(i);
-    reduction_free_ = std::max(reduction_free_, now_);
-    const double end = occupy(everybody, all_reduce_[bucket], counting(iteration));
-    reduction_free_ = std::max(reduction_free_ + all_reduce_[bucket].seconds, end);
+    reduction_free_ = std::max(reduction_free_, now_) + all_reduce_[bucket].seconds;
+    count(everybody, nodes_of(everybody), all_reduce_[bucket], counting(iteration));
     reduced_[{iteration, bucket}] = reduction_free_;
   }
 
@@ -261,7 +319,8 @@ class SharedRun {
   std::vector<Worker> workers_;
   std::vector<Cost> all_reduce_;
   double now_ = 0;
-  std::vector<double> out_free_, in_free_;  // by node: when its NIC is free, in each direction
+  std::vector<Flow> flows_;
+  std::vector<Transfer> transfers_;
   double reduction_free_ = 0;
   std::map<std::pair<Key, std::pair<Rank, Rank>>, double> arrivals_;  // of a message from, to
   std::map<std::pair<Key, Rank>, double> grouped_;                    // when a group's mean is there
