@@ -16,7 +16,6 @@
 #include "kith/base/text.h"
 #include "kith/graph/schedule.h"
 #include "kith/graph/stagger.h"
-#include "kith/plan/recommend.h"
 #include "kith/sim/shared_cores.h"
 
 namespace kith::bench {
@@ -115,10 +114,8 @@ class Judge {
       report_.measure(cat(mode, "_", configuration.setup, "_", configuration.gbit, "_error"), error, "");
       if (mode == "ddp") continue;  // not one of kith's own
       best_s = std::min(best_s, found->second);
-      // A rounded wire is named only where it is much faster, as in the planner's advice.
-      const double price = mode.ends_with("-bf16") ? plan::kWorthMentioning : 1;
-      if (predicted * price < chosen_s) {
-        chosen_s = predicted * price;
+      if (predicted < chosen_s) {
+        chosen_s = predicted;
         chosen = mode;
       }
     }

@@ -12,6 +12,7 @@ namespace kith::plan {
 namespace {
 
 constexpr double kAlike = 1.02;  // times within this factor are called the same
+constexpr double kWorthMentioning = 1.10;
 constexpr double kAgrees = 0.999;  // slower contraction than this is no agreement
 
 const Prediction& fastest_all_reduce(const std::vector<Prediction>& predictions) {

@@ -9,8 +9,6 @@ namespace kith::plan {
 
 // A topology must be faster than all-reduce by this factor to be preferred.
 inline constexpr double kWorthChanging = 1.03;
-// What costs precision or agreement is remarked on when it is faster by this factor.
-inline constexpr double kWorthMentioning = 1.10;
 
 struct Recommendation {
   Prediction choice;
