@@ -64,17 +64,21 @@ TEST_P(Rounds, AReaderThatNeverComes) {
     if (w.rank == 0 && w.size > 1) {
       publish(w, *window, at(0), kBytes, {sleeper});
       publish(w, *window, at(1), kBytes, {sleeper});
+      Clock::Duration waited{};
       for (int attempt = 0; attempt < 2; ++attempt) {
+        const auto start = SteadyClock().now();
         const auto begun = window->begin(at(2), in(30ms));
+        EXPECT_GE(SteadyClock().now() - start, 30ms);
         const Late* late = std::get_if<Late>(&begun);
         EXPECT_NE(late, nullptr);
         if (late == nullptr) continue;
         EXPECT_EQ(late->peer, sleeper);
         EXPECT_EQ(late->version, at(2));
-        EXPECT_GE(late->waited, 30ms);
+        EXPECT_GT(late->waited, 0ms);
+        waited += late->waited;
       }
       EXPECT_TRUE(holds(window->slot(at(0)), 0, at(0))) << "a begin that failed changes nothing";
-      EXPECT_GE(w.transport.ledger().at(sleeper).held_up, 60ms);
+      EXPECT_GE(w.transport.ledger().at(sleeper).held_up, waited / 2) << "two looks at the clock";
       w.store.set("tried", "");
       EXPECT_EQ(window->begin(at(2), in_time()).index(), 0u) << "the slot is free once the reader has left";
     }
@@ -93,13 +97,15 @@ TEST_P(Rounds, OneLateThenHundredsOfNormalRounds) {
       for (WorkerId peer : others(w))
         EXPECT_TRUE(w.store.wait(cat("late/", peer.value), in_time()));
     } else {
+      const auto start = SteadyClock().now();
       const Outcome outcome = window->await(WorkerId{0}, at(0), in(10ms));
+      EXPECT_GE(SteadyClock().now() - start, 10ms);
       const Late* late = std::get_if<Late>(&outcome);
       EXPECT_NE(late, nullptr);
       if (late != nullptr) {
         EXPECT_EQ(late->peer, WorkerId{0});
         EXPECT_EQ(late->version, at(0));
-        EXPECT_GE(late->waited, 10ms);
+        EXPECT_GT(late->waited, 0ms);
       }
       EXPECT_EQ(w.transport.ledger().at(WorkerId{0}).late, 1u);
       w.store.set(cat("late/", w.rank), "");
