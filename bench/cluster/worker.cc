@@ -5,9 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 
 #include "bench/common/contestant.h"
+#include "bench/common/order.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/launch/join.h"
@@ -73,15 +73,11 @@ int serve(const WorkerOptions& options) {
   torch::set_num_threads(1);
   Surroundings surroundings(options);
   std::map<std::string, std::unique_ptr<Contestant>> contestants;
-  for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream words(line);
-    std::string order, mode;
-    int untimed = 0, timed = 0;
-    words >> order >> mode >> untimed >> timed;
-    auto& contestant = contestants[mode];
-    if (!contestant) contestant = surroundings.make(mode);
+  while (const std::optional<Order> order = next_order(std::cin)) {
+    auto& contestant = contestants[order->mode];
+    if (!contestant) contestant = surroundings.make(order->mode);
     const double before = surroundings.bytes_sent_across();
-    const Lap lap = contestant->run(untimed, timed);
+    const Lap lap = contestant->run(order->untimed, order->timed);
     std::cout << lap.text() << " " << surroundings.bytes_sent_across() - before << std::endl;
   }
   return 0;

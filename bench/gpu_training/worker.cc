@@ -3,10 +3,11 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <sstream>
+#include <optional>
 
 #include <torch/utils.h>
 
+#include "bench/common/order.h"
 #include "bench/gpu_training/trainee.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
@@ -33,19 +34,15 @@ int serve(const GpuWorkerOptions& options) {
   const engine::World world{transport.get(), &store, Members::first(options.workers), &clock, &log, nullptr};
 
   std::map<std::string, std::unique_ptr<Trainee>> trainees;
-  for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream words(line);
-    std::string order, mode;
-    int untimed = 0, timed = 0;
-    words >> order >> mode >> untimed >> timed;
-    auto& trainee = trainees[mode];
-    if (!trainee) trainee = std::make_unique<Trainee>(world, options.job, mode);
-    if (order == "distance") {
+  while (const std::optional<Order> order = next_order(std::cin)) {
+    auto& trainee = trainees[order->mode];
+    if (!trainee) trainee = std::make_unique<Trainee>(world, options.job, order->mode);
+    if (order->verb == "distance") {
       std::cout << "distance " << trainee->consensus_distance() << std::endl;
-    } else if (order == "parameters") {
+    } else if (order->verb == "parameters") {
       std::cout << "parameters " << trainee->parameters() << std::endl;
     } else {
-      std::cout << trainee->run(untimed, timed).text() << std::endl;
+      std::cout << trainee->run(order->untimed, order->timed).text() << std::endl;
     }
   }
   return 0;

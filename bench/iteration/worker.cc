@@ -3,9 +3,10 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <sstream>
+#include <optional>
 
 #include "bench/common/contestant.h"
+#include "bench/common/order.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/comm/file_store.h"
@@ -41,21 +42,18 @@ int serve(const WorkerOptions& options) {
   const engine::World world{transport.get(), &store, Members::first(options.workers), &clock, &log, nullptr};
 
   std::map<std::string, std::unique_ptr<Contestant>> contestants;
-  for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream words(line);
-    std::string order, mode;
-    int untimed = 0, timed = 0;
-    words >> order >> mode >> untimed >> timed;
-    if (order == "memory") {
+  while (const std::optional<Order> order = next_order(std::cin)) {
+    if (order->verb == "memory") {
       std::cout << memory(world, options.problem) << std::endl;
       continue;
     }
-    auto& contestant = contestants[mode];
+    auto& contestant = contestants[order->mode];
     if (!contestant) {
-      contestant = std::make_unique<Contestant>(world, options.rank, options.problem,
-                                                options_for(mode, shape_for(mode, options.workers)));
+      contestant =
+          std::make_unique<Contestant>(world, options.rank, options.problem,
+                                       options_for(order->mode, shape_for(order->mode, options.workers)));
     }
-    std::cout << contestant->run(untimed, timed).text() << std::endl;
+    std::cout << contestant->run(order->untimed, order->timed).text() << std::endl;
   }
   return 0;
 }

@@ -197,7 +197,8 @@ class SharedRun {
     });
   }
 
-  // Between all of these nodes, each sending `cost` in all; `arrival` is set when everything has come.
+  // From each of these nodes to all the others of `to`, `cost` in all; `arrival` is set when everything has
+  // come. REQUIRES: every source has another node to send to.
   void transfer(const std::vector<std::size_t>& from, const std::vector<std::size_t>& to, const Cost& cost,
                 double& arrival) {
     arrival = kNever;
@@ -286,13 +287,12 @@ class SharedRun {
 
   Result result() const {
     std::vector<double> lengths;
-    double last = 0, waited = 0;
+    double waited = 0;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       waited += workers_[i].waited_s;
       const auto& ends = finished_[i];
       for (std::size_t t = static_cast<std::size_t>(scenario_.warm_up); t < ends.size(); ++t) {
         if (t > 0) lengths.push_back(ends[t] - ends[t - 1]);
-        last = std::max(last, ends[t]);
       }
     }
     std::sort(lengths.begin(), lengths.end());

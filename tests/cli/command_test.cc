@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kith/base/temp_folder.h"
+
 namespace kith::cli {
 namespace {
 
@@ -34,15 +36,7 @@ std::string read_text(const std::filesystem::path& path) {
 
 class Command : public testing::Test {
  protected:
-  Command() {
-    std::string name = (std::filesystem::temp_directory_path() / "kith-cli-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~Command() override { std::filesystem::remove_all(folder_); }
-
-  Result kith(std::vector<std::string> words) {
-    return kith_into((folder_ / "out").string(), std::move(words));
-  }
+  Result kith(std::vector<std::string> words) { return kith_into(folder_.path() + "/out", std::move(words)); }
 
   // Runs kith with its standard output in the file `out`.
   Result kith_into(const std::string& out, std::vector<std::string> words) {
@@ -52,7 +46,7 @@ class Command : public testing::Test {
       argv.push_back(word.data());
     argv.push_back(nullptr);
 
-    const std::string err = (folder_ / "err").string();
+    const std::string err = folder_.path() + "/err";
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
@@ -71,7 +65,7 @@ class Command : public testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  const kith::TempFolder folder_{"kith-cli-test"};
 };
 
 TEST_F(Command, VersionNamesWhatItWasBuiltWith) {

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "kith/base/temp_folder.h"
 #include "tests/support/failure.h"
 
 namespace kith::train {
@@ -17,22 +18,14 @@ namespace kith::train {
 // A folder of its own for a test, gone afterwards.
 class TestFolder {
  public:
-  TestFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "kith-run-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path path() const { return folder_.path(); }
   std::filesystem::path write(const std::string& name, std::string_view text) const {
-    std::ofstream(path_ / name, std::ios::binary) << text;
-    return path_ / name;
+    std::ofstream(path() / name, std::ios::binary) << text;
+    return path() / name;
   }
 
  private:
-  std::filesystem::path path_;
+  const TempFolder folder_{"kith-run-test"};
 };
 
 inline std::string read_text(const std::filesystem::path& file) {

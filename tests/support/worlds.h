@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "kith/base/clock.h"
+#include "kith/base/temp_folder.h"
 #include "kith/base/text.h"
 #include "kith/comm/file_store.h"
 #include "kith/comm/inproc/world.h"
@@ -26,21 +27,10 @@ namespace kith::support {
 // A folder of one's own, gone at the end of the scope.
 class TempFolder {
  public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "kith-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw Error(cat("cannot create ", name), "test folder");
-    path_ = name;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path path() const { return folder_.path(); }
 
  private:
-  std::filesystem::path path_;
+  const kith::TempFolder folder_{"kith-test"};
 };
 
 inline Deadline in(Clock::Duration d) {

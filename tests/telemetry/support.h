@@ -8,6 +8,8 @@
 
 #include <unistd.h>
 
+#include "kith/base/temp_folder.h"
+#include "kith/base/text.h"
 #include "kith/telemetry/event.h"
 
 namespace kith::telemetry {
@@ -15,18 +17,10 @@ namespace kith::telemetry {
 // A folder that is gone with the test.
 class ScratchFolder {
  public:
-  ScratchFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "kith-telemetry-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  ~ScratchFolder() { std::filesystem::remove_all(path_); }
-
-  std::string file(std::string_view name) const { return (path_ / name).string(); }
+  std::string file(std::string_view name) const { return cat(folder_.path(), "/", name); }
 
  private:
-  std::filesystem::path path_;
+  const TempFolder folder_{"kith-telemetry-test"};
 };
 
 inline std::string read_text(const std::string& path) {
