@@ -37,7 +37,8 @@ class Bench {
     if (flags.csv.empty()) return;
     csv_.open(flags.csv);
     if (!csv_) throw InputError("cannot be written", flags.csv);
-    csv_ << "setup,gbit,link_mb_per_s,mode,block,steps,ms,loss,waited_ms,step_ms,sent_mb,ledger_mb,"
+    csv_ << "setup,gbit,link_mb_per_s,link_cpu_ms_per_mb,mode,block,steps,ms,loss,waited_ms,step_ms,sent_mb,"
+            "ledger_mb,"
             "kernel,idle\n";
   }
 
@@ -75,7 +76,7 @@ class Bench {
 
   void measure(const Setup& setup, Contest& contest, const Rate& rate) {
     contest.lab().set_rate(rate.text);
-    const double link =
+    const LinkMeasurement link =
         contest.lab().measure_link(std::max(1, static_cast<int>(rate.bits_per_second / 8e6 * 0.3)));
 
     // Blocks of about the same length whatever the mode.
@@ -101,19 +102,21 @@ class Bench {
     tell(setup, rate, link, blocks);
   }
 
-  void tell(const Setup& setup, const Rate& rate, double link, const Blocks& blocks) {
+  void tell(const Setup& setup, const Rate& rate, const LinkMeasurement& link, const Blocks& blocks) {
     std::printf(
         "\n%d hosts x %d workers, %s/s, %s model: %.1f million parameters, batch %ld each, %d blocks\n",
         setup.hosts, setup.workers_per_host, rate.text.c_str(), setup.size.c_str(),
         static_cast<double>(setup.problem.parameters()) / 1e6, static_cast<long>(setup.problem.batch),
         flags_.blocks);
-    const std::vector<Row> rows = rows_of(flags_.modes, blocks, link);
+    const std::vector<Row> rows = rows_of(flags_.modes, blocks, link.bytes_per_s);
     print(rows);
-    const double predicted_ms = 1e3 * predict_aer(setup, measured(blocks.at("none"), link));
+    const double predicted_ms = 1e3 * predict_aer(setup, measured(blocks.at("none"), link.bytes_per_s));
     std::printf(
-        "  link: %.1f MB/s of payload both ways, %.1f ms for the model in fp32; aer by the recursion: %.1f "
-        "ms\n",
-        link / 1e6, 4e3 * static_cast<double>(setup.problem.parameters()) / link, predicted_ms);
+        "  link: %.1f MB/s of payload both ways and %.2f ms of processor time per MB at each end, %.1f ms "
+        "for "
+        "the model in fp32; aer by the recursion: %.1f ms\n",
+        link.bytes_per_s / 1e6, link.cpu_s_per_byte * 1e9,
+        4e3 * static_cast<double>(setup.problem.parameters()) / link.bytes_per_s, predicted_ms);
     std::fflush(stdout);
     judge(setup, rate, rows, predicted_ms);
   }
@@ -154,14 +157,15 @@ class Bench {
     if (std::isfinite(slowest)) report_.at_least(cat("cluster.slowest_over_ddp_", where), slowest, 1);
   }
 
-  void write_csv(const Setup& setup, const Rate& rate, double link, const std::string& mode, int number,
-                 const Block& block) {
+  void write_csv(const Setup& setup, const Rate& rate, const LinkMeasurement& link, const std::string& mode,
+                 int number, const Block& block) {
     if (!csv_.is_open()) return;
     const double ms = 1e3 / block.steps;
-    csv_ << setup.name() << ',' << rate.bits_per_second / 1e9 << ',' << link / 1e6 << ',' << mode << ','
-         << number << ',' << block.steps << ',' << block.ms() << ',' << block.lap.loss << ','
-         << block.lap.waited * ms << ',' << block.lap.stepped * ms << ',' << block.sent / 1e6 << ','
-         << block.from_ledgers / 1e6 << ',' << block.in_kernel << ',' << block.idle << std::endl;
+    csv_ << setup.name() << ',' << rate.bits_per_second / 1e9 << ',' << link.bytes_per_s / 1e6 << ','
+         << link.cpu_s_per_byte * 1e9 << ',' << mode << ',' << number << ',' << block.steps << ','
+         << block.ms() << ',' << block.lap.loss << ',' << block.lap.waited * ms << ','
+         << block.lap.stepped * ms << ',' << block.sent / 1e6 << ',' << block.from_ledgers / 1e6 << ','
+         << block.in_kernel << ',' << block.idle << std::endl;
   }
 
   const Flags flags_;

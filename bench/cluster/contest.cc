@@ -38,7 +38,7 @@ Contest::Contest(const Setup& setup, const ContestOptions& options)
     const int host = rank / setup.workers_per_host;
     const std::vector<std::string> environment = environment_of(rank);
     kith_.emplace_back(lab_.on(host, kith), environment);
-    ddp_.emplace_back(lab_.on(host, joined({"/usr/bin/python3", KITH_DDP_SCRIPT, std::to_string(rank),
+    ddp_.emplace_back(lab_.on(host, joined({KITH_PYTHON, KITH_DDP_SCRIPT, std::to_string(rank),
                                             std::to_string(setup.workers()), folder_.path()},
                                            setup.problem.words())),
                       environment);

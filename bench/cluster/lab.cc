@@ -6,13 +6,14 @@
 #include <sstream>
 #include <thread>
 
+#include "bench/cluster/processors.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 
 namespace kith::bench {
 
 HostLab::HostLab(int hosts)
-    : lab_({"/usr/bin/python3", KITH_HOSTLAB "/hostlab", "--hosts", std::to_string(hosts)}, {}) {
+    : lab_({KITH_PYTHON, KITH_HOSTLAB "/hostlab", "--hosts", std::to_string(hosts)}, {}) {
   for (std::string line = lab_.answer(); line != "ready"; line = lab_.answer()) {
     std::istringstream words(line);
     std::string host, number, address, pid;
@@ -56,13 +57,21 @@ std::string HostLab::address(int host) {
   return cat("10.77.0.", host + 1);
 }
 
-double HostLab::measure_link(int megabytes) {
+// What the programs themselves cost, to start and to end, is in both exchanges.
+LinkMeasurement HostLab::measure_link(int megabytes) {
+  const Exchange brief = exchange(megabytes);
+  const Exchange longer = exchange(4 * megabytes);
+  const double bytes = 4.0 * 3 * megabytes * (1 << 20);  // two ends of two directions
+  return {longer.bytes_per_s, std::max(0.0, longer.busy_s - brief.busy_s) / bytes};
+}
+
+HostLab::Exchange HostLab::exchange(int megabytes) {
+  const ProcessorTimes start = ProcessorTimes::now();
   std::vector<PeerProcess> ends;
   for (int host = 0; host < 2; ++host) {
-    ends.emplace_back(
-        on(host, {"/usr/bin/python3", KITH_HOSTLAB "/transfer.py", std::to_string(megabytes), "both"}),
-        std::vector<std::string>{cat("RANK=", host), "WORLD_SIZE=2", cat("MASTER_ADDR=", address(0)),
-                                 "MASTER_PORT=29400"});
+    ends.emplace_back(on(host, {KITH_PYTHON, KITH_HOSTLAB "/transfer.py", std::to_string(megabytes), "both"}),
+                      std::vector<std::string>{cat("RANK=", host), "WORLD_SIZE=2",
+                                               cat("MASTER_ADDR=", address(0)), "MASTER_PORT=29400"});
   }
   double slowest = std::numeric_limits<double>::infinity();
   for (PeerProcess& end : ends) {
@@ -72,7 +81,10 @@ double HostLab::measure_link(int megabytes) {
     words >> received >> megabits;
     slowest = std::min(slowest, megabits * 1e6 / 8);
   }
-  return slowest;
+  for (PeerProcess& end : ends)
+    end.dismiss();
+  const ProcessorTimes spent = ProcessorTimes::now() - start;
+  return {slowest, spent.all - spent.idle};
 }
 
 }  // namespace kith::bench

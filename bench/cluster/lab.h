@@ -8,6 +8,11 @@
 
 namespace kith::bench {
 
+struct LinkMeasurement {
+  double bytes_per_s = 0;     // of TCP payload, each way
+  double cpu_s_per_byte = 0;  // processor time of each byte at each of its two ends, the switch included
+};
+
 // Hosts of this machine behind links of a rate: tests/hostlab, driven through its standard input.
 class HostLab {
  public:
@@ -29,10 +34,17 @@ class HostLab {
   std::vector<std::string> on(int host, const std::vector<std::string>& command) const;
   static std::string address(int host);
 
-  // Bytes of TCP payload per second, of two hosts that send to each other at the same time: the slower one.
-  double measure_link(int megabytes);
+  // Of two hosts that send to each other at the same time. `megabytes`: how many each sends, at least.
+  LinkMeasurement measure_link(int megabytes);
 
  private:
+  // Everything that the machine did for it, and the rate.
+  struct Exchange {
+    double bytes_per_s = 0;  // of the slower direction
+    double busy_s = 0;       // of all processors
+  };
+  Exchange exchange(int megabytes);
+
   PeerProcess lab_;
   std::vector<std::string> pids_;
 };

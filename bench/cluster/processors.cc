@@ -3,6 +3,8 @@
 #include <fstream>
 #include <string>
 
+#include <unistd.h>
+
 #include "kith/base/error.h"
 
 namespace kith::bench {
@@ -13,7 +15,9 @@ ProcessorTimes ProcessorTimes::now() {
   double user = 0, nice = 0, system = 0, idle = 0, io = 0, irq = 0, soft = 0;
   if (!(stat >> cpu >> user >> nice >> system >> idle >> io >> irq >> soft) || cpu != "cpu")
     throw Error("has no line of all processors", "/proc/stat");
-  return {system + irq + soft, idle + io, user + nice + system + idle + io + irq + soft};
+  const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return {(system + irq + soft) / ticks, (idle + io) / ticks,
+          (user + nice + system + idle + io + irq + soft) / ticks};
 }
 
 }  // namespace kith::bench

@@ -2,7 +2,7 @@
 
 namespace kith::bench {
 
-// What the machine's processors did so far, all together, in clock ticks.
+// What the machine's processors did so far, all together, in seconds.
 struct ProcessorTimes {
   double kernel = 0;  // system calls and interrupts: with shaped links, mostly the network
   double idle = 0;

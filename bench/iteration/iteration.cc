@@ -50,7 +50,7 @@ class Contest {
       peer.answer();
     start_up_ = kith::seconds(clock.now() - before);
     for (int rank = 0; rank < workers; ++rank) {
-      ddp_.emplace_back(command({"/usr/bin/python3", KITH_DDP_SCRIPT}, rank),
+      ddp_.emplace_back(command({KITH_PYTHON, KITH_DDP_SCRIPT}, rank),
                         std::vector<std::string>{"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=lo"});
     }
     for (PeerProcess& peer : ddp_)

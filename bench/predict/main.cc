@@ -25,16 +25,20 @@ struct Flags {
   Options common;
   std::string csv = "docs/results/cluster.csv";
   int cores = static_cast<int>(std::thread::hardware_concurrency());
-  double cpu_ms_per_mb = 0.6;  // of processor time, for each byte sent or received between hosts
 };
 
 const std::vector<std::string> kModes{"ddp", "allreduce", "exp", "exp-bf16", "aer", "aer-bf16"};
 constexpr double kMiB = 1 << 20;
 
-// Layers joined in order until a bucket is full; PyTorch's first one is small.
-std::vector<double> cut(const std::vector<double>& layers, const std::string& mode, std::int64_t turns) {
+// Layers joined in order until a bucket is full; PyTorch's first one is small. Where nodes talk by turns the
+// engine splits layers, for even buckets.
+std::vector<double> cut(const std::vector<double>& layers, const std::string& mode,
+                        const graph::Schedule* schedule) {
   const double all = std::accumulate(layers.begin(), layers.end(), 0.0);
+  const std::int64_t turns = schedule ? graph::turns_of(*schedule) : 1;
   const double full = graph::staggered_bucket_bytes(mode == "allreduce" ? 6 : turns, all, 25 * kMiB);
+  if (schedule && graph::crosses_by_turns(*schedule))
+    return std::vector<double>(static_cast<std::size_t>(std::ceil(all / full)), all / std::ceil(all / full));
   std::vector<double> buckets{0};
   for (double layer : layers) {
     const bool first_of_ddp = mode == "ddp" && buckets.size() == 1;
@@ -64,14 +68,13 @@ sim::Scenario scenario_of(const Configuration& measured, const std::string& mode
   const double step = measured.local_step_s * share;
   const std::vector<double> layers = measured.layer_bytes();
   const double bytes = std::accumulate(layers.begin(), layers.end(), 0.0);
-  const std::int64_t turns = scenario.schedule ? graph::turns_of(*scenario.schedule) : 1;
-  const std::vector<double> buckets = cut(layers, mode, turns);
+  const std::vector<double> buckets = cut(layers, mode, scenario.schedule.get());
   scenario.job.forward = Distribution::constant((local - step) / 3);
   for (double bucket : buckets) {
     scenario.job.buckets.push_back({bucket, Distribution::constant((local - step) * 2 / 3 * bucket / bytes),
                                     Distribution::constant(step * bucket / bytes)});
   }
-  scenario.ahead = graph::stagger(turns, buckets);
+  if (scenario.schedule) scenario.ahead = graph::stagger(graph::turns_of(*scenario.schedule), buckets);
   scenario.iterations = 60;
   scenario.warm_up = 12;
   return scenario;
@@ -104,7 +107,7 @@ class Judge {
     for (const std::string& mode : kModes) {
       const auto found = configuration.iteration_s.find(mode);
       if (found == configuration.iteration_s.end()) continue;
-      const sim::SharedCores shared{flags_.cores, flags_.cpu_ms_per_mb * 1e-9};
+      const sim::SharedCores shared{flags_.cores, configuration.cpu_s_per_byte};
       const double predicted =
           sim::simulate_shared(scenario_of(configuration, mode, flags_.cores), shared).iteration_s;
       const double error = predicted / found->second - 1;
@@ -141,8 +144,6 @@ int main(int argc, char** argv) {
       argc, argv, "predict", "The runtime model against bench/cluster's measurements", [&](CLI::App& app) {
         app.add_option("--csv", flags.csv, "what bench/cluster --csv wrote")->capture_default_str();
         app.add_option("--cores", flags.cores, "that the hosts shared")->check(CLI::Range(1, 4096));
-        app.add_option("--cpu", flags.cpu_ms_per_mb, "processor time of a message, ms per MB")
-            ->capture_default_str();
       });
   try {
     return Judge(flags).run();

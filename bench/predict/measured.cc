@@ -13,7 +13,8 @@ namespace kith::bench {
 namespace {
 
 constexpr const char* kHeader =
-    "setup,gbit,link_mb_per_s,mode,block,steps,ms,loss,waited_ms,step_ms,sent_mb,ledger_mb,kernel,idle";
+    "setup,gbit,link_mb_per_s,link_cpu_ms_per_mb,mode,block,steps,ms,loss,waited_ms,step_ms,sent_mb,ledger_"
+    "mb,kernel,idle";
 
 std::vector<std::string> split(const std::string& line) {
   std::vector<std::string> words;
@@ -58,14 +59,14 @@ std::vector<Configuration> read_measured(const std::string& file) {
   std::map<std::pair<std::string, double>, std::map<std::string, Samples>> samples;
   for (int number = 2; std::getline(in, line); ++number) {
     const std::vector<std::string> words = split(line);
-    if (words.size() != 14)
-      throw InputError(cat("'", line, "'"), cat(file, ":", number), "14 fields to a line");
+    if (words.size() != 15)
+      throw InputError(cat("'", line, "'"), cat(file, ":", number), "15 fields to a line");
     const double gbit = std::stod(words[1]);
     if (!samples.contains({words[0], gbit}))
-      all.push_back({words[0], gbit, std::stod(words[2]) * 1e6, {}, 0});
-    Samples& mode = samples[{words[0], gbit}][words[3]];
-    mode.seconds.push_back(std::stod(words[6]) / 1e3);
-    mode.steps.push_back(std::stod(words[9]) / 1e3);
+      all.push_back({words[0], gbit, std::stod(words[2]) * 1e6, std::stod(words[3]) * 1e-9, {}, 0});
+    Samples& mode = samples[{words[0], gbit}][words[4]];
+    mode.seconds.push_back(std::stod(words[7]) / 1e3);
+    mode.steps.push_back(std::stod(words[10]) / 1e3);
   }
   for (Configuration& configuration : all) {
     for (const auto& [mode, times] : samples.at({configuration.setup, configuration.gbit})) {

@@ -11,6 +11,7 @@ struct Configuration {
   std::string setup;  // "small_4x2"
   double gbit = 0;
   double link_bytes_per_s = 0;
+  double cpu_s_per_byte = 0;                  // of a transfer, at each end
   std::map<std::string, double> iteration_s;  // by mode
   double local_step_s = 0;                    // of local-only, the part in step()
 

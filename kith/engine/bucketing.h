@@ -8,21 +8,30 @@
 
 namespace kith::engine {
 
-// Where a segment lies in its bucket.
+// A segment, or a range of one, and where it lies in its bucket.
 struct Placed {
   std::size_t segment = 0;  // index in the table
-  std::size_t first = 0;    // element, a multiple of 64 bytes
+  std::size_t first = 0;    // element of the bucket, a multiple of 64 bytes
+  std::size_t from = 0;     // element of the segment
+  std::size_t count = 0;
 };
 
 struct BucketPlan {
   DType type = DType::f32;  // of its segments
   std::size_t count = 0;    // elements, padding included
   std::vector<Placed> segments;
+
+  // Whether it holds a part of a segment only.
+  bool splits(std::span<const Segment> table) const;
 };
 
 // Cuts the table into buckets in reverse order of registration (the order in which gradients become final),
 // one element type each; a bucket is closed when it has at least `bytes` bytes.
 std::vector<BucketPlan> cut_buckets(std::span<const Segment> segments, std::size_t bytes);
+
+// The same with buckets of about `bytes` bytes, the last of a type aside: a segment that reaches far into the
+// next bucket is split between the two.
+std::vector<BucketPlan> cut_evenly(std::span<const Segment> segments, std::size_t bytes);
 
 // Of names, sizes, types and layouts, in order: equal on workers that have the same model.
 std::uint64_t digest(const BucketPlan& plan, std::span<const Segment> segments);

@@ -8,11 +8,10 @@
 #include "kith/base/check.h"
 #include "kith/base/error.h"
 #include "kith/base/rng.h"
-#include "kith/engine/bucketing.h"
 #include "kith/engine/gradient_norm.h"
 #include "kith/engine/job_threads.h"
+#include "kith/engine/model_cut.h"
 #include "kith/engine/typed_bucket.h"
-#include "kith/graph/stagger.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 #include "kith/telemetry/span.h"
 
@@ -24,26 +23,6 @@ constexpr std::size_t kCollectiveChunk = std::size_t{1} << 19;
 
 // Buckets that are averaged at once, where a round trip between machines is long.
 constexpr int kReductionsOverMachines = 3;
-
-// Bytes of a bucket. All-reduce hides only behind the rest of backward: in a small model it needs buckets
-// that are small beside it.
-std::size_t bucket_bytes(const EngineOptions& options, const std::vector<Segment>& segments,
-                         std::int64_t turns) {
-  double all = 0;
-  for (const Segment& segment : segments)
-    all += static_cast<double>(segment.count * size_of(segment.type));
-  constexpr std::int64_t kAllReduceParts = 6;
-  return static_cast<std::size_t>(
-      graph::staggered_bucket_bytes(options.algorithm == "allreduce" ? kAllReduceParts : turns, all,
-                                    static_cast<double>(options.bucket_bytes)));
-}
-
-std::vector<std::int64_t> stagger(const std::vector<BucketPlan>& plans, std::int64_t turns) {
-  std::vector<double> bytes;
-  for (const BucketPlan& plan : plans)
-    bytes.push_back(static_cast<double>(plan.count * size_of(plan.type)));
-  return graph::stagger(turns, bytes);
-}
 
 template <class T>
 struct Rules {
@@ -86,7 +65,7 @@ class Engine::Impl {
   const std::unique_ptr<graph::Schedule> schedule_;
   std::unique_ptr<gossip::DeviceReducers> reducers_;  // null: all-reduce goes through host memory
   std::vector<std::unique_ptr<Bucket>> buckets_;
-  std::vector<std::size_t> bucket_of_;  // segment -> bucket
+  std::vector<std::size_t> bucket_of_;  // segment -> bucket (where it begins, when it is split)
   std::vector<std::int64_t> ahead_;     // by bucket: rounds of the schedule
   Collectives collectives_;
   DeviceWork work_;
@@ -149,15 +128,16 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
     reducers_ = world_.device_reducers({cat(options_.name, "/gradient"), world_.transport, world_.store,
                                         world_.members, world_.clock, &device, deadline()});
   }
-  const std::int64_t turns = exchanges && options_.stagger ? graph::turns_of(*schedule_) : 1;
-  const std::vector<BucketPlan> plans = cut_buckets(segments_, bucket_bytes(options_, segments_, turns));
-  ahead_ = stagger(plans, turns);
+  ModelCut cut = cut_model(segments_, options_, *schedule_, exchanges);
+  const std::vector<BucketPlan>& plans = cut.plans;
+  ahead_ = std::move(cut.ahead);
   bucket_of_.resize(segments_.size());
   for (std::size_t b = 0; b < plans.size(); ++b) {
     buckets_.push_back(plans[b].type == DType::f64 ? make_bucket(rules64_, b, plans[b])
                                                    : make_bucket(rules32_, b, plans[b]));
-    for (std::size_t segment : buckets_.back()->indices())
-      bucket_of_[segment] = b;
+    for (const Placed& placed : plans[b].segments) {
+      if (placed.from == 0) bucket_of_[placed.segment] = b;
+    }
     missing_.push_back(plans[b].segments.size());
   }
   ready_.resize(segments_.size());
@@ -202,7 +182,8 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
     throw InputError(cat("the alternating layout with wire ", name_of(bucket.wire)), "layout",
                      "a rounded wire needs the staged layout");
   }
-  if (can_alternate && options_.layout != Layout::staged) bucket.layout = layout_ = Layout::alternating;
+  if (can_alternate && options_.layout != Layout::staged && !plan.splits(segments_))
+    bucket.layout = layout_ = Layout::alternating;
   return std::make_unique<TypedBucket<T>>(world_, bucket, *rules.algorithm, *rules.local, segments_);
 }
 

@@ -43,8 +43,9 @@ TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& option
   for (const Placed& placed : options.plan.segments) {
     const Segment& segment = segments[placed.segment];
     indices_.push_back(placed.segment);
-    parts_.push_back({placed.first, segment.count, segment.data});
-    views_.push_back({placed.first, segment.count, {}});
+    auto* const parameter = static_cast<std::byte*>(segment.data) + placed.from * size_of(segment.type);
+    parts_.push_back({placed.first, placed.from, placed.count, parameter});
+    views_.push_back({placed.first, placed.count, {}});
   }
   steps_.resize(parts_.size());
   for (const optim::ChannelSpec& spec : channel_specs_) {
@@ -83,7 +84,13 @@ template <class T>
 T* TypedBucket<T>::home(const Part& part) const {
   if (alternating()) return channels_[0]->slot(model_version_) + part.first;
   if (has_master()) return master_.as<T>() + part.first;
-  return static_cast<T*>(part.parameter);
+  return reinterpret_cast<T*>(part.parameter);
+}
+
+template <class T>
+const void* TypedBucket<T>::gradient_of(const Part& part, const SegmentInput& input) {
+  if (!input.gradient) return nullptr;
+  return static_cast<const std::byte*>(input.gradient) + part.from * size_of(input.gradient_type);
 }
 
 template <class T>
@@ -91,7 +98,7 @@ void* TypedBucket<T>::data(std::size_t segment) const {
   const auto at =
       static_cast<std::size_t>(std::find(indices_.begin(), indices_.end(), segment) - indices_.begin());
   const Part& part = parts_[at];
-  return has_master() ? part.parameter : home(part);
+  return has_master() ? static_cast<void*>(part.parameter) : home(part);
 }
 
 template <class T>
@@ -116,7 +123,8 @@ void TypedBucket<T>::begin_step(const StepContext& context, std::span<const Segm
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     const SegmentInput& input = inputs[indices_[k]];
     optim::StepInput& view = views_[k].input;
-    view.gradient = {input.gradient, input.gradient_type, context.gradient_scale, context.gradient_factor};
+    view.gradient = {gradient_of(parts_[k], input), input.gradient_type, context.gradient_scale,
+                     context.gradient_factor};
     if (reduction_) {
       view.gradient.data = reduction_->mean(k);
       view.gradient.type = dtype_of<T>();
@@ -181,6 +189,12 @@ void TypedBucket<T>::copy_out() {
 // ---- what algorithms see
 
 template <class T>
+bool TypedBucket<T>::next_is_shared() const {
+  return !graph::reads_of(context_->next, world_.rank()).empty() ||
+         !graph::readers_of(context_->next, world_.rank()).empty();
+}
+
+template <class T>
 kernels::Destination<T> TypedBucket<T>::next_model(const optim::SegmentView& s) {
   const Part& part = part_of(s);
   if (alternating()) {
@@ -192,7 +206,7 @@ kernels::Destination<T> TypedBucket<T>::next_model(const optim::SegmentView& s) 
     return to;
   }
   kernels::Destination<T> to{home(part), nullptr, {}};
-  if (!channels_.empty() && carries_model(0) && channels_[0]->lossy()) {
+  if (!channels_.empty() && carries_model(0) && channels_[0]->lossy() && next_is_shared()) {
     const kernels::Destination<T> wire = channels_[0]->outgoing(part.first);
     to.encoded = wire.encoded;
     to.encoded_type = wire.encoded_type;
@@ -215,7 +229,7 @@ void TypedBucket<T>::publish(int index) {
   Channel<T>& channel = *channels_[static_cast<std::size_t>(index)];
   const bool is_model = carries_model(index);
   run_passes();
-  if (is_model && !alternating() && !channel.lossy()) {
+  if (is_model && !alternating() && !channel.lossy() && next_is_shared()) {
     T* const slot = channel.outgoing(0).values;
     for (const Part& part : parts_)
       queue().copy(slot + part.first, home(part), part.count * sizeof(T));
@@ -274,7 +288,9 @@ void TypedBucket<T>::adopt(std::int64_t step, std::span<const Segment> segments)
   if (!alternating() && !has_master()) return;
   for (const Part& part : parts_) {
     const std::size_t k = static_cast<std::size_t>(&part - parts_.data());
-    kernels_->convert(home(part), dtype_of<T>(), segments[indices_[k]].data, options_.plan.type, part.count);
+    const auto* const given = static_cast<const std::byte*>(segments[indices_[k]].data);
+    kernels_->convert(home(part), dtype_of<T>(), given + part.from * size_of(options_.plan.type),
+                      options_.plan.type, part.count);
   }
 }
 
@@ -349,7 +365,7 @@ void TypedBucket<T>::reduce_gradients(std::span<const SegmentInput> inputs, cons
   std::vector<typename GradientReduction<T>::Part> parts;
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     const SegmentInput& input = inputs[indices_[k]];
-    parts.push_back({input.gradient, input.gradient_type, parts_[k].count});
+    parts.push_back({gradient_of(parts_[k], input), input.gradient_type, parts_[k].count});
   }
   reduction_->reduce(parts, ready, deadline);
 }
@@ -362,7 +378,7 @@ void TypedBucket<T>::add_gradients(std::span<const SegmentInput> inputs,
     const SegmentInput& input = inputs[indices_[k]];
     const kernels::Vector gradient =
         reduction_ ? kernels::Vector{reduction_->mean(k), dtype_of<T>(), parts_[k].count}
-                   : kernels::Vector{input.gradient, input.gradient_type, parts_[k].count};
+                   : kernels::Vector{gradient_of(parts_[k], input), input.gradient_type, parts_[k].count};
     if (gradient.data) gradients.push_back(gradient);
   }
 }
@@ -384,7 +400,8 @@ void TypedBucket<T>::average(Collectives& collectives, std::span<void* const> to
       mean = scratch.as<T>();
     }
     for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
-      auto* const out = static_cast<std::byte*>(to[indices_[k]]) + from * size_of(options_.plan.type);
+      auto* const out =
+          static_cast<std::byte*>(to[indices_[k]]) + (parts_[k].from + from) * size_of(options_.plan.type);
       kernels_->convert(out, options_.plan.type, mean + (parts_[k].first + from - first), dtype_of<T>(), n);
     });
     kernels::wait(queue().mark());  // the piece goes

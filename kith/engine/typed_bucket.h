@@ -61,11 +61,13 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   void add_memory(MemoryUse& use) const override;
 
  private:
-  // One segment as it lies here.
+  // One segment, or a range of one, as it lies here.
   struct Part {
     std::size_t first = 0;
+    std::size_t from = 0;  // element of the segment
     std::size_t count = 0;
-    void* parameter = nullptr;  // where the user's parameter lies, when that is not the window
+    std::byte* parameter =
+        nullptr;  // where its part of the user's parameter lies, when that is not the window
   };
 
   // optim::BucketStep
@@ -87,6 +89,8 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   bool alternating() const { return options_.layout == Layout::alternating; }
   // True when the segments are 16-bit and the model here is their float master.
   bool has_master() const { return options_.plan.type != dtype_of<T>(); }
+  // Whether the model that this step makes meets others in the next round: if not, nobody reads its copy.
+  bool next_is_shared() const;
   bool carries_model(int channel) const { return channel_specs_[static_cast<std::size_t>(channel)].is_model; }
   const Part& part_of(const optim::SegmentView& s) const {
     return parts_[static_cast<std::size_t>(&s - views_.data())];
@@ -94,6 +98,7 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   kernels::Device& device() const { return options_.work->device; }
   kernels::Queue& queue() const { return device().compute(); }
   T* home(const Part& part) const;
+  static const void* gradient_of(const Part& part, const SegmentInput& input);
   void copy_out();
   void add(kernels::Pass<T> pass);
   // Hands over what the passes so far have read and written.

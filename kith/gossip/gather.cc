@@ -49,12 +49,24 @@ kernels::Mix Gathered::mix_from(std::size_t first, std::vector<kernels::Source>&
   return {scratch, scale_};
 }
 
-void Gathered::add_rounding(const Own& own) {
-  sources_.push_back({own.values, own.type, 1 / scale_});
-  sources_.push_back(own.as_published(-1 / scale_));
+kernels::Mix Gathered::sum_from(std::size_t first, std::vector<kernels::Source>& scratch) const {
+  scratch = published_;
+  for (kernels::Source& source : scratch) {
+    source.data = shifted(source.data, source.type, first);
+    source.weight = 1;
+  }
+  return {scratch, 1};
 }
 
-void Gathered::find_own(const Own& own) {
+// On a plain wire: scale * sum_j w_j x_j. On a lossy one: scale * ((1/scale) x_i + sum_j w_j q_j - (1/scale)
+// q_i), with one's own two q as one source at its rank; alone, nothing is left but x_i.
+void Gathered::add_own(const Own& own, double weight, std::size_t place) {
+  const auto at = static_cast<std::ptrdiff_t>(place);
+  const double rest = own.lossy() ? weight - 1 / scale_ : weight;
+  published_ = sources_;
+  published_.insert(published_.begin() + at, own.as_published(weight));
+  if (!own.lossy() || rest != 0) sources_.insert(sources_.begin() + at, own.as_published(rest));
+  if (own.lossy()) sources_.insert(sources_.begin(), {own.values, own.type, 1 / scale_});
   for (std::size_t k = 0; k < sources_.size(); ++k)
     if (sources_[k].data == own.values) own_.push_back(k);
 }
@@ -71,11 +83,8 @@ Gathered Gathered::of_mean(const void* mean, const Own& own, RoundReport report)
   Gathered result;
   result.report_ = std::move(report);
   result.sources_ = {{mean, own.type, 1}};
-  if (own.lossy()) {
-    // x_i + (mean of what was published) - (what oneself published)
-    result.add_rounding(own);
-    result.find_own(own);
-  }
+  // x_i + (mean of what was published) - (what oneself published)
+  if (own.lossy()) result.add_own(own, 0, 1);
   return result;
 }
 
@@ -113,11 +122,7 @@ Gathered gather(comm::Window& window, const graph::WorkerRound& round, const Own
   if (!options.directed) own_weight += missing;
   report.weight = row.scale * (push_sum + own_weight * own.weight);
 
-  // On a lossy wire: scale * (sum_j w_j q_j + (1/scale) x_i - (1/scale) q_i), one's own q summed at its rank.
-  const auto at = result.sources_.begin() + static_cast<std::ptrdiff_t>(own_place);
-  result.sources_.insert(at, own.as_published(own_weight));
-  if (own.lossy()) result.add_rounding(own);
-  result.find_own(own);
+  result.add_own(own, own_weight, own_place);
   return result;
 }
 

@@ -53,6 +53,8 @@ class Gathered {
   // them is so from there.
   kernels::Mix mix_from(std::size_t first, std::vector<kernels::Source>& scratch,
                         const void* own_values = nullptr) const;
+  // The plain sum of what everybody who came, oneself included, has published.
+  kernels::Mix sum_from(std::size_t first, std::vector<kernels::Source>& scratch) const;
   const RoundReport& report() const { return report_; }
   const std::vector<comm::Arrival>& arrivals() const { return arrivals_; }
   // The mix reads arrival k's vector at places[k] from now on: a copy of it.
@@ -62,14 +64,14 @@ class Gathered {
   static Gathered of_mean(const void* mean, const Own& own, RoundReport report);
 
  private:
-  // What a lossy wire adds about oneself: scale * (1/scale) * (x_i - q_i).
-  void add_rounding(const Own& own);
-  void find_own(const Own& own);
+  // Oneself, with this weight and at this place among the sources.
+  void add_own(const Own& own, double weight, std::size_t place);
 
   friend Gathered gather(comm::Window&, const graph::WorkerRound&, const Own&, const GatherOptions&);
 
   std::vector<comm::Arrival> arrivals_;
   std::vector<kernels::Source> sources_;
+  std::vector<kernels::Source> published_;  // in rank order
   std::vector<std::size_t> own_;  // which sources are, or are computed from, Own::values
   double scale_ = 1;
   RoundReport report_;

@@ -60,8 +60,7 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
   const Clock::Time begin = options.clock->now();
   std::vector<kernels::Source> scratch;
 
-  // Hop 1: the sum of one's own shard. The plain sum of what everybody published comes first among the
-  // sources; what a lossy wire adds about oneself comes after it and is left to the readers.
+  // Hop 1: the sum of one's own shard; what a lossy wire adds about oneself is left to the readers.
   const auto mine = static_cast<std::size_t>(std::find(round.group.begin(), round.group.end(), options.self) -
                                              round.group.begin());
   const std::size_t present = size - report.late.size() - report.lost.size();
@@ -78,11 +77,8 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
   report.bytes_read = 0;
   if (offered) {
     report.bytes_read += read(own_range);
-    gathered.mix_from(own_range.first, scratch);
-    scratch.resize(present);
-    for (kernels::Source& source : scratch)
-      source.weight = 1;
-    if (own_range.count > 0) kernels_.mix({own_sum, nullptr, DType::bf16}, {scratch, 1}, own_range.count);
+    const kernels::Mix sum = gathered.sum_from(own_range.first, scratch);
+    if (own_range.count > 0) kernels_.mix({own_sum, nullptr, DType::bf16}, sum, own_range.count);
     publish.bytes = own_range.count * sizeof(T);
     publish.weight = static_cast<double>(present);
     shards_->publish(options.version, publish);

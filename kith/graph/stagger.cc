@@ -17,6 +17,21 @@ std::int64_t turns_of(const Schedule& schedule) {
   return std::min(schedule.period(), kMostTurns);
 }
 
+bool crosses_by_turns(const Schedule& schedule) {
+  const Shape& shape = schedule.shape();
+  const auto crosses = [&](Rank worker, std::int64_t turn) {
+    const std::vector<Rank> readers = readers_of(schedule.round(worker, turn), worker);
+    return std::any_of(readers.begin(), readers.end(),
+                       [&](Rank other) { return !shape.same_node(worker, other); });
+  };
+  for (Rank worker = 0; worker < schedule.workers(); ++worker) {
+    for (std::int64_t turn = 1; turn < turns_of(schedule); ++turn) {
+      if (crosses(worker, turn) != crosses(worker, 0)) return true;
+    }
+  }
+  return false;
+}
+
 // The largest first, each to the turn that has the least so far.
 std::vector<std::int64_t> stagger(std::int64_t turns, std::span<const double> bucket_bytes) {
   KITH_CHECK_GE(turns, 1, "turns");
@@ -32,6 +47,15 @@ std::vector<std::int64_t> stagger(std::int64_t turns, std::span<const double> bu
     *least += bucket_bytes[bucket];
   }
   return ahead;
+}
+
+double fullest_turn(std::int64_t turns, std::span<const double> bucket_bytes,
+                    std::span<const std::int64_t> ahead) {
+  std::vector<double> filled(static_cast<std::size_t>(turns), 0.0);
+  for (std::size_t b = 0; b < ahead.size(); ++b)
+    filled[static_cast<std::size_t>(ahead[b])] += bucket_bytes[b];
+  const double all = std::accumulate(filled.begin(), filled.end(), 0.0);
+  return all > 0 ? *std::max_element(filled.begin(), filled.end()) * static_cast<double>(turns) / all : 1;
 }
 
 double staggered_bucket_bytes(std::int64_t turns, double model_bytes, double wanted) {

@@ -23,6 +23,14 @@ std::int64_t turns_of(const Schedule& schedule);
 // By bucket: how many rounds it is ahead, so that the bytes at each of the turns are about the same.
 std::vector<std::int64_t> stagger(std::int64_t turns, std::span<const double> bucket_bytes);
 
+// The bytes of the fullest turn over the mean of the turns; 1 when all have the same.
+double fullest_turn(std::int64_t turns, std::span<const double> bucket_bytes,
+                    std::span<const std::int64_t> ahead);
+
+// Whether a node talks to others in some of a worker's turns and not in others. Buckets of unequal size then
+// make unequal iterations.
+bool crosses_by_turns(const Schedule& schedule);
+
 // The size of buckets that are to be staggered: `wanted`, unless the model would have fewer buckets than
 // turns and its parts are not tiny (1 MiB).
 double staggered_bucket_bytes(std::int64_t turns, double model_bytes, double wanted);

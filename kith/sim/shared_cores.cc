@@ -24,8 +24,8 @@ constexpr double kTiny = 1e-12;
 struct Worker {
   std::int64_t iteration = 0;
   std::size_t pass = 0;
-  double work_s = 0;   // left of this pass, on a core of its own
-  double extra_s = 0;  // for messages, done with the next pass
+  double work_s = 0;      // left of this pass, on a core of its own
+  double messages_s = 0;  // left of what messages cost, by another thread
   bool waiting = false;
   double waited_s = 0;
   double since = 0;  // when it began to wait
@@ -118,7 +118,7 @@ class SharedRun {
 
   void enter(std::size_t worker) {
     Worker& w = workers_[worker];
-    w.work_s = pass_work(worker, w.pass) + std::exchange(w.extra_s, 0);
+    w.work_s = pass_work(worker, w.pass);
     w.waiting = ready_at(worker) > now_ + kTiny;
     w.since = now_;
   }
@@ -127,12 +127,13 @@ class SharedRun {
   void advance() {
     double active = 0;
     for (const Worker& w : workers_)
-      active += w.waiting ? 0 : 1;
+      active += (w.waiting ? 0 : 1) + (w.messages_s > 0 ? 1 : 0);
     const double speed = active > 0 ? std::min(1.0, shared_.cores / active) : 0;
     double next = kNever;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       const Worker& w = workers_[i];
       next = std::min(next, w.waiting ? ready_at(i) : now_ + w.work_s / speed);
+      if (w.messages_s > 0) next = std::min(next, now_ + w.messages_s / speed);
     }
     const std::vector<double> rates = flow_rates();
     for (std::size_t f = 0; f < flows_.size(); ++f)
@@ -142,6 +143,8 @@ class SharedRun {
       flows_[f].left_s -= (next - now_) * rates[f];
     for (Worker& w : workers_) {
       if (!w.waiting) w.work_s -= (next - now_) * speed;
+      w.messages_s -= (next - now_) * speed;
+      if (w.messages_s <= kTiny) w.messages_s = 0;
     }
     now_ = std::max(now_, next);
     finish_flows();
@@ -172,7 +175,7 @@ class SharedRun {
   }
 
   void spend(std::size_t worker, double bytes) {
-    workers_[worker].extra_s += bytes * shared_.seconds_per_byte;
+    workers_[worker].messages_s += bytes * shared_.seconds_per_byte;
   }
 
   // By flow: the share of a NIC that it gets.

@@ -10,7 +10,8 @@ namespace kith::sim {
 // share to the others.
 struct SharedCores {
   int cores = 1;
-  // Processor time that a worker spends on each byte that it sends to, or gets from, another node.
+  // Processor time of each byte that a worker sends to, or gets from, another node. Threads of its own spend
+  // it, beside the model's, so that it is free where a core is.
   double seconds_per_byte = 0;
 };
 

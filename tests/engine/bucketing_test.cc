@@ -33,6 +33,60 @@ TEST(Bucketing, OneElementTypePerBucket) {
   }
 }
 
+// Where the elements of segment i lie, by bucket: (from, count), in order.
+std::vector<std::pair<std::size_t, std::size_t>> pieces_of(const std::vector<BucketPlan>& plans,
+                                                           std::size_t segment) {
+  std::vector<std::pair<std::size_t, std::size_t>> pieces;
+  for (const BucketPlan& plan : plans) {
+    for (const Placed& placed : plan.segments) {
+      if (placed.segment == segment) pieces.emplace_back(placed.from, placed.count);
+    }
+  }
+  return pieces;
+}
+
+TEST(Bucketing, EvenBucketsSplitWhatReachesFarIntoTheNext) {
+  // 4000 bytes in all; d and c are as they were, b and a are split.
+  const std::vector<Segment> table{segment("a", 304), segment("b", 592), segment("c", 96), segment("d", 0)};
+  const auto plans = cut_evenly(table, 1000);
+  ASSERT_EQ(plans.size(), 4u);
+  for (const BucketPlan& plan : plans)
+    EXPECT_NEAR(static_cast<double>(plan.count * 4), 1000, 128) << "a bucket";
+  EXPECT_EQ(pieces_of(plans, 3).size(), 1u) << "an empty segment has a place";
+  EXPECT_EQ(pieces_of(plans, 2).size(), 1u);
+  EXPECT_FALSE(plans[0].segments.front().count < table[3].count);
+  for (std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    std::size_t next = 0;
+    for (const auto& [from, count] : pieces_of(plans, i)) {
+      EXPECT_EQ(from, next);
+      EXPECT_EQ(from % 16, 0u) << "64 bytes";
+      next += count;
+    }
+    EXPECT_EQ(next, table[i].count);
+    EXPECT_GT(pieces_of(plans, i).size(), 1u);
+  }
+  EXPECT_TRUE(plans[1].splits(table));
+}
+
+TEST(Bucketing, EvenBucketsLeaveSegmentsWholeThatNearlyFit) {
+  const std::vector<Segment> table{segment("a", 240), segment("b", 256), segment("c", 272),
+                                   segment("d", 256)};
+  const auto plans = cut_evenly(table, 1024);
+  ASSERT_EQ(plans.size(), 4u);
+  for (const BucketPlan& plan : plans)
+    EXPECT_FALSE(plan.splits(table));
+}
+
+TEST(Bucketing, EvenBucketsHaveOneTypeEach) {
+  const std::vector<Segment> table{segment("a", 100), segment("b", 100, DType::f64), segment("c", 100)};
+  const auto plans = cut_evenly(table, 400);
+  for (const BucketPlan& plan : plans) {
+    for (const Placed& placed : plan.segments)
+      EXPECT_EQ(table[placed.segment].type, plan.type);
+  }
+  EXPECT_EQ(plans.size(), 4u);
+}
+
 TEST(Bucketing, DigestTellsModelsApart) {
   const std::vector<Segment> a{segment("w", 8), segment("b", 8)};
   const std::vector<Segment> renamed{segment("w", 8), segment("c", 8)};

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kith/engine/model_cut.h"
 #include "kith/graph/matrix.h"
 #include "kith/graph/stagger.h"
 #include "tests/engine/engine_support.h"
@@ -194,6 +195,58 @@ TEST(Engine, StaggeredBucketsTakeTheRoundsAheadOfTheirs) {
     }
     return std::string();
   });
+}
+
+// Every element by the recursion of awc, each with the rounds of the bucket that it lies in.
+TEST(Engine, ASplitParameterTakesTheRoundsOfItsParts) {
+  const std::vector<std::size_t> sizes{100, 9};
+  for (const Layout layout : {Layout::automatic, Layout::staged}) {
+    support::run_world("inproc", 4, [&](support::Worker& worker) {
+      EngineOptions options = options_for("awc", "sgd", "aer");
+      options.optimizer.momentum = 0;
+      options.stagger = true;
+      options.bucket_bytes = 256;
+      options.layout = layout;
+      options.schedule.shape = graph::Shape({1, 1, 1, 1});
+      Quadratic<double> quadratic(worker, options, sizes);
+      Engine& engine = quadratic.engine();
+      engine.start();
+      const auto schedule = graph::make_schedule(options.schedule);
+      const std::vector<Segment> table{{"p0", nullptr, 100, DType::f64, 100},
+                                       {"p1", nullptr, 9, DType::f64, 9}};
+      const ModelCut cut = cut_model(table, options, *schedule, true);
+      EXPECT_GT(engine.buckets(), 2u);
+      std::vector<std::int64_t> ahead(109, -1);
+      for (std::size_t b = 0; b < cut.plans.size(); ++b) {
+        for (const Placed& placed : cut.plans[b].segments)
+          std::fill_n(ahead.begin() + static_cast<long>(placed.segment * 100 + placed.from), placed.count,
+                      cut.ahead[b]);
+      }
+      EXPECT_NE(ahead[0], ahead[99]) << "one parameter, several rounds";
+      for (int t = 0; t < 5; ++t) {
+        const std::vector<double> before = quadratic.model();
+        quadratic.backward(0.1);
+        std::vector<double> gradient;
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+          quadratic.inputs()[i].decay = 0;
+          const auto* const values = static_cast<const double*>(quadratic.inputs()[i].gradient);
+          gradient.insert(gradient.end(), values, values + sizes[i]);
+        }
+        std::vector<double> expected;
+        for (std::size_t e = 0; e < before.size(); ++e) {
+          const std::vector<double> all = engine.gather(before[e]);
+          const Eigen::VectorXd mixed = graph::mixing_matrix(*schedule, t + ahead[e]) *
+                                        Eigen::Map<const Eigen::VectorXd>(all.data(), 4);
+          expected.push_back(mixed[worker.rank] - 0.1 * gradient[e]);
+        }
+        engine.step(quadratic.inputs(), {});
+        const std::vector<double> after = quadratic.model();
+        for (std::size_t e = 0; e < after.size(); ++e)
+          EXPECT_NEAR(after[e], expected[e], 1e-12) << "step " << t << ", element " << e;
+      }
+      return std::string();
+    });
+  }
 }
 
 TEST(Engine, ParameterWithoutGradientIsOnlyMixed) {

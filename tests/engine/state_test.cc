@@ -11,43 +11,51 @@ namespace {
 class Resume : public testing::TestWithParam<std::string> {};
 
 // Ten steps, or six, a copy of the state into a fresh engine, and four more: the same bits.
+void expect_same_bits(const EngineOptions& options) {
+  const auto straight = train<float>("inproc", 3, options, 10);
+
+  std::vector<std::map<std::string, std::vector<std::byte>>> saved(3);
+  support::run_world("inproc", 3, [&](support::Worker& worker) {
+    Quadratic<float> quadratic(worker, options);
+    quadratic.engine().start();
+    for (int t = 0; t < 6; ++t)
+      quadratic.step();
+    for (const StateSpan& span : quadratic.engine().state()) {
+      const bool fresh = saved[static_cast<std::size_t>(worker.rank)]
+                             .try_emplace(span.name, span.bytes.begin(), span.bytes.end())
+                             .second;
+      EXPECT_TRUE(fresh) << span.name << " twice";
+    }
+    return std::string();
+  });
+  const auto resumed = support::run_world("inproc", 3, [&](support::Worker& worker) {
+    Quadratic<float> quadratic(worker, options);
+    quadratic.engine().restore(6);
+    for (const StateSpan& span : quadratic.engine().state()) {
+      const auto& bytes = saved[static_cast<std::size_t>(worker.rank)].at(span.name);
+      EXPECT_EQ(bytes.size(), span.bytes.size());
+      std::memcpy(span.bytes.data(), bytes.data(), bytes.size());
+    }
+    quadratic.engine().resume();
+    for (int t = 6; t < 10; ++t)
+      EXPECT_EQ(quadratic.step().step, t);
+    return text_of(quadratic.model());
+  });
+  EXPECT_EQ(resumed, straight);
+}
+
 TEST_P(Resume, GivesTheBitsOfNeverHavingStopped) {
   const std::string algorithm = GetParam();
-  for (const bool lossy : {false, true}) {
-    EngineOptions options =
-        options_for(algorithm, "accum-adamw", algorithm == "sgp" ? "random-directed" : "aer");
-    options.schedule.shape = graph::Shape({2, 1});
-    if (lossy) options.wire = DType::bf16;
-    const auto straight = train<float>("inproc", 3, options, 10);
-
-    std::vector<std::map<std::string, std::vector<std::byte>>> saved(3);
-    support::run_world("inproc", 3, [&](support::Worker& worker) {
-      Quadratic<float> quadratic(worker, options);
-      quadratic.engine().start();
-      for (int t = 0; t < 6; ++t)
-        quadratic.step();
-      for (const StateSpan& span : quadratic.engine().state()) {
-        const bool fresh = saved[static_cast<std::size_t>(worker.rank)]
-                               .try_emplace(span.name, span.bytes.begin(), span.bytes.end())
-                               .second;
-        EXPECT_TRUE(fresh) << span.name << " twice";
-      }
-      return std::string();
-    });
-    const auto resumed = support::run_world("inproc", 3, [&](support::Worker& worker) {
-      Quadratic<float> quadratic(worker, options);
-      quadratic.engine().restore(6);
-      for (const StateSpan& span : quadratic.engine().state()) {
-        const auto& bytes = saved[static_cast<std::size_t>(worker.rank)].at(span.name);
-        EXPECT_EQ(bytes.size(), span.bytes.size());
-        std::memcpy(span.bytes.data(), bytes.data(), bytes.size());
-      }
-      quadratic.engine().resume();
-      for (int t = 6; t < 10; ++t)
-        EXPECT_EQ(quadratic.step().step, t);
-      return text_of(quadratic.model());
-    });
-    EXPECT_EQ(resumed, straight) << algorithm << (lossy ? ", bf16 wire" : "");
+  EngineOptions options =
+      options_for(algorithm, "accum-adamw", algorithm == "sgp" ? "random-directed" : "aer");
+  options.schedule.shape = graph::Shape({2, 1});
+  for (const bool stagger : {false, true}) {  // with true, two nodes that talk by turns split a parameter
+    options.stagger = stagger;
+    for (const DType wire : {DType::f32, DType::bf16}) {
+      SCOPED_TRACE(cat(algorithm, stagger ? ", staggered, " : ", ", name_of(wire)));
+      options.wire = wire;
+      expect_same_bits(options);
+    }
   }
 }
 

@@ -57,6 +57,22 @@ TEST(Stagger, LongSchedulesHaveEightTurns) {
   EXPECT_EQ(turns_of(*make("aer", Shape::parse("64x2", "test"))), 8);
 }
 
+TEST(Stagger, NodesThatTalkByTurnsAreTold) {
+  EXPECT_TRUE(crosses_by_turns(*make("aer", Shape::parse("4x1", "test"))));
+  EXPECT_TRUE(crosses_by_turns(*make("aer", Shape::parse("4x2", "test"))));
+  EXPECT_TRUE(crosses_by_turns(*make("exp", Shape::parse("4x2", "test")))) << "its first round stays inside";
+  EXPECT_FALSE(crosses_by_turns(*make("exp", Shape::parse("4x1", "test"))));
+  EXPECT_FALSE(crosses_by_turns(*make("complete", Shape::parse("4x2", "test"))));
+  EXPECT_FALSE(crosses_by_turns(*make("aer", Shape::parse("8", "test")))) << "one node";
+}
+
+TEST(Stagger, TheFullestTurnIsMeasuredByTheMean) {
+  const std::vector<double> bytes{3, 1, 2};
+  EXPECT_EQ(fullest_turn(2, bytes, stagger(2, bytes)), 1);
+  EXPECT_EQ(fullest_turn(2, bytes, std::vector<std::int64_t>{0, 0, 0}), 2);
+  EXPECT_EQ(fullest_turn(3, std::vector<double>{0, 0}, std::vector<std::int64_t>{0, 1}), 1);
+}
+
 TEST(Stagger, ModelsAreCutIntoTurnsUnlessTiny) {
   constexpr double kMiB = 1 << 20;
   EXPECT_EQ(staggered_bucket_bytes(1, 10 * kMiB, 25 * kMiB), 25 * kMiB);

@@ -53,6 +53,25 @@ TEST_P(StepsTest, AgreeWithTheReferenceForEveryCombinationOfTypes) {
   }
 }
 
+// What rounds on a bf16 wire ask for, which has loops of its own; and their likes, which have none.
+TEST_P(StepsTest, AgreeWithTheReferenceForPairsAndMeansOnABf16Wire) {
+  constexpr DType kOwn = DType::f32, kWire = DType::bf16;
+  std::uint64_t seed = 0;
+  for (const std::vector<DType>& sources : {std::vector{kOwn, kWire, kWire},
+                                            {kOwn, kOwn, kWire},
+                                            {kWire, kOwn, kWire},
+                                            {kOwn, kWire, DType::f16}}) {
+    for (const std::size_t offset : {0, 1}) {
+      for (const auto encoded : {std::optional<DType>{}, std::optional{kWire}}) {
+        const Shape shape{
+            .count = 259, .offset = offset, .sources = sources, .encoded = encoded, .seed = ++seed};
+        expect_agreement<float>(shape);
+        expect_agreement<double>(shape);
+      }
+    }
+  }
+}
+
 TEST_P(StepsTest, AMixMayWriteOnlyTheEncodedCopy) {
   const auto cpu = make_cpu_kernels<float>();
   const std::vector<float> a{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};

@@ -78,6 +78,8 @@ TEST(SharedCores, MessagesCostProcessorTime) {
   const double free = simulate_shared(scenario, {.cores = 2}).iteration_s;
   const double paid = simulate_shared(scenario, {.cores = 2, .seconds_per_byte = 1e-11}).iteration_s;
   EXPECT_NEAR(paid - free, 2 * bytes * 1e-11, 0.05 * bytes * 1e-11);
+  const double on_free_cores = simulate_shared(scenario, {.cores = 4, .seconds_per_byte = 1e-11}).iteration_s;
+  EXPECT_NEAR(on_free_cores, free, 0.05 * bytes * 1e-11);
 }
 
 TEST(SharedCores, NeedsACore) {

@@ -111,7 +111,6 @@ class CpuKernels final : public Kernels<T> {
     bool reads_destination = false;
     for (const Source& source : mix.sources)
       reads_destination = reads_destination || source.data == to.values;
-    job.native = is_native(job);
     job.streams = to.values != nullptr && !reads_destination && count * sizeof(T) >= stream_from_bytes_;
     return job;
   }

@@ -26,7 +26,6 @@ struct Job {
   T scale = 1;
   Gradient gradient;          // data is null for a bare mix
   std::array<T*, 3> state{};  // momentum; m, v; m, v, accumulator
-  bool native = false;        // every source and the gradient are of type T
   bool streams = false;       // write `values` past the caches
 };
 

@@ -86,7 +86,6 @@ class Stage {
     } else if (part.to.encoded != nullptr) {
       part.to.encoded = const_cast<std::byte*>(shifted(part.to.encoded, part.to.encoded_type, begin));
     }
-    part.native = is_native(part);
     return part;
   }
 
@@ -126,13 +125,6 @@ class Stage {
 }  // namespace
 
 template <class T>
-bool is_native(const Job<T>& job) {
-  return (job.gradient.data == nullptr || job.gradient.type == dtype_of<T>()) &&
-         std::all_of(job.sources.begin(), job.sources.end(),
-                     [](const Source& source) { return source.type == dtype_of<T>(); });
-}
-
-template <class T>
 bool needs_staging(const Job<T>& job) {
   return (job.to.encoded != nullptr && job.to.encoded_type == DType::i8) ||
          std::any_of(job.sources.begin(), job.sources.end(), Stage<T>::is_special);
@@ -150,8 +142,6 @@ void run_staged(const Job<T>& job, Range range, ConvertLoop convert,
   }
 }
 
-template bool is_native(const Job<float>&);
-template bool is_native(const Job<double>&);
 template bool needs_staging(const Job<float>&);
 template bool needs_staging(const Job<double>&);
 template void run_staged(const Job<float>&, Range, ConvertLoop,

@@ -10,10 +10,6 @@ namespace kith::kernels {
 // They run tile by tile; what a tile needs is decoded into, and its copy encoded from, memory that stays in
 // the first-level cache.
 
-// Every source and the gradient are of type T.
-template <class T>
-bool is_native(const Job<T>& job);
-
 template <class T>
 bool needs_staging(const Job<T>& job);
 

@@ -62,37 +62,52 @@ struct Part {
   }
 };
 
-// The mixed value of one vector. A fixed number of native sources is copied, so that the compiler may keep
-// pointers and weights in registers across stores that it cannot tell apart from them.
-template <int kSources, class T>
-struct FixedMix {
-  const T* data[kSources];
-  T weight[kSources];
-  T scale;
+// The mixed value of one vector. A fixed number of sources, native ones and then bf16, is copied, so that the
+// compiler may keep pointers and weights in registers across stores that it cannot tell apart from them.
+template <int kNative, int kBf16>
+struct Sources {
+  static constexpr int kAll = kNative + kBf16;
 
-  explicit FixedMix(const Job<T>& job) : scale(job.scale) {
-    for (std::size_t k = 0; k < kSources; ++k) {
-      data[k] = static_cast<const T*>(job.sources[k].data);
-      weight[k] = static_cast<T>(job.sources[k].weight);
-    }
-  }
+  template <class T>
+  struct Mixer {
+    const void* data[kAll];
+    T weight[kAll];
+    T scale;
 
-  template <class Access, class D>
-  HWY_INLINE hn::Vec<D> operator()(const Access& access, D d, std::size_t i) const {
-    auto sum = hn::Mul(hn::Set(d, weight[0]), access.load(d, data[0], dtype_of<T>(), i));
-    for (std::size_t k = 1; k < kSources; ++k) {
-      sum = hn::MulAdd(hn::Set(d, weight[k]), access.load(d, data[k], dtype_of<T>(), i), sum);
+    explicit Mixer(const Job<T>& job) : scale(job.scale) {
+      for (std::size_t k = 0; k < kAll; ++k) {
+        data[k] = job.sources[k].data;
+        weight[k] = static_cast<T>(job.sources[k].weight);
+      }
     }
-    return hn::Mul(hn::Set(d, scale), sum);
+
+    template <class Access, class D>
+    HWY_INLINE hn::Vec<D> operator()(const Access&, D d, std::size_t i) const {
+      const auto source = [&](int k) HWY_ATTR {
+        return load(d, data[k], k < kNative ? dtype_of<T>() : DType::bf16, i);
+      };
+      auto sum = hn::Mul(hn::Set(d, weight[0]), source(0));
+      for (int k = 1; k < kAll; ++k)
+        sum = hn::MulAdd(hn::Set(d, weight[k]), source(k), sum);
+      return hn::Mul(hn::Set(d, scale), sum);
+    }
+  };
+
+  template <class T>
+  static bool fit(const Job<T>& job) {
+    if (job.sources.size() != kAll) return false;
+    for (std::size_t k = 0; k < kAll; ++k)
+      if (job.sources[k].type != (k < kNative ? dtype_of<T>() : DType::bf16)) return false;
+    return true;
   }
 };
 
 template <class T>
-struct FixedMix<0, T> {
+struct AnyMixer {
   std::span<const Source> sources;
   T scale;
 
-  explicit FixedMix(const Job<T>& job) : sources(job.sources), scale(job.scale) {}
+  explicit AnyMixer(const Job<T>& job) : sources(job.sources), scale(job.scale) {}
 
   template <class Access, class D>
   HWY_INLINE hn::Vec<D> operator()(const Access& access, D d, std::size_t i) const {
@@ -132,7 +147,7 @@ HWY_INLINE void step_at(const Access& access, const Job<T>& job, const Mixer& mi
 
 template <class T, class Step>
 HWY_NOINLINE void part(const Job<T>& job, const Step& step, std::size_t i, std::size_t n) {
-  step_at(Part{n}, job, FixedMix<0, T>(job), step, i);
+  step_at(Part{n}, job, AnyMixer<T>(job), step, i);
 }
 
 // Elements before the first whole vector of an aligned destination.
@@ -143,12 +158,12 @@ HWY_INLINE std::size_t unaligned_head(const T* to, Range range) {
   return std::min(past == 0 ? 0 : (bytes - past) / sizeof(T), range.end - range.begin);
 }
 
-template <int kSources, class Access, class T, class Step>
+template <class Mixer, class Access, class T, class Step>
 HWY_NOINLINE void run(const Job<T>& given, const Step& given_step, Range range) {
   // Local copies: the compiler may then keep the scalars in registers across the stores below.
   const Job<T> job = given;
   const Step step = given_step;
-  const FixedMix<kSources, T> mixer(given);
+  const Mixer mixer(given);
   const std::size_t lanes = hn::Lanes(hn::ScalableTag<T>());
   std::size_t i = range.begin;
   if (job.streams) {
@@ -163,20 +178,26 @@ HWY_NOINLINE void run(const Job<T>& given, const Step& given_step, Range range) 
   if (job.streams) hwy::FlushStream();
 }
 
+// Runs where the sources are of that arrangement.
+template <class Arrangement, class T, class Step>
+bool run_as(const Job<T>& job, const Step& step, Range range) {
+  if (!Arrangement::fit(job)) return false;
+  run<typename Arrangement::template Mixer<T>, Native>(job, step, range);
+  return true;
+}
+
 template <class T, class Step>
 void run_any(const Job<T>& job, const Step& step, Range range) {
-  switch (job.native ? job.sources.size() : 0) {
-    case 1:
-      return run<1, Native>(job, step, range);
-    case 2:
-      return run<2, Native>(job, step, range);
-    case 3:
-      return run<3, Native>(job, step, range);
-    case 4:
-      return run<4, Native>(job, step, range);
-    default:
-      return run<0, Whole>(job, step, range);
+  if (job.gradient.data == nullptr || job.gradient.type == dtype_of<T>()) {
+    if (run_as<Sources<1, 0>>(job, step, range) || run_as<Sources<2, 0>>(job, step, range) ||
+        run_as<Sources<3, 0>>(job, step, range) || run_as<Sources<4, 0>>(job, step, range))
+      return;
+    // A pair on a bf16 wire (x, q, q), and a mean that came over one (mean, x, q).
+    if constexpr (sizeof(T) == 4) {
+      if (run_as<Sources<1, 2>>(job, step, range) || run_as<Sources<2, 1>>(job, step, range)) return;
+    }
   }
+  run<AnyMixer<T>, Whole>(job, step, range);
 }
 
 template <class T>
