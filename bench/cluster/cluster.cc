@@ -77,7 +77,7 @@ class Bench {
   void measure(const Setup& setup, Contest& contest, const Rate& rate) {
     contest.lab().set_rate(rate.text);
     const LinkMeasurement link =
-        contest.lab().measure_link(std::max(1, static_cast<int>(rate.bits_per_second / 8e6 * 0.3)));
+        contest.lab().measure_link(std::max(1, static_cast<int>(rate.bits_per_second / 8e6 * 1.5)));
 
     // Blocks of about the same length whatever the mode.
     const double block_seconds = flags_.common.quick ? 0.5 : 1;

@@ -6,7 +6,6 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/cluster/processors.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 
@@ -57,34 +56,24 @@ std::string HostLab::address(int host) {
   return cat("10.77.0.", host + 1);
 }
 
-// What the programs themselves cost, to start and to end, is in both exchanges.
 LinkMeasurement HostLab::measure_link(int megabytes) {
-  const Exchange brief = exchange(megabytes);
-  const Exchange longer = exchange(4 * megabytes);
-  const double bytes = 4.0 * 3 * megabytes * (1 << 20);  // two ends of two directions
-  return {longer.bytes_per_s, std::max(0.0, longer.busy_s - brief.busy_s) / bytes};
-}
-
-HostLab::Exchange HostLab::exchange(int megabytes) {
-  const ProcessorTimes start = ProcessorTimes::now();
   std::vector<PeerProcess> ends;
   for (int host = 0; host < 2; ++host) {
     ends.emplace_back(on(host, {KITH_PYTHON, KITH_HOSTLAB "/transfer.py", std::to_string(megabytes), "both"}),
                       std::vector<std::string>{cat("RANK=", host), "WORLD_SIZE=2",
                                                cat("MASTER_ADDR=", address(0)), "MASTER_PORT=29400"});
   }
-  double slowest = std::numeric_limits<double>::infinity();
+  LinkMeasurement link{std::numeric_limits<double>::infinity(), 0};
+  const double at_ends = 4.0 * megabytes * (1 << 20);  // sent and received, both ways
   for (PeerProcess& end : ends) {
     std::istringstream words(end.answer());
     std::string received;
-    double megabits = 0;
-    words >> received >> megabits;
-    slowest = std::min(slowest, megabits * 1e6 / 8);
+    double megabits = 0, busy = 0;
+    words >> received >> megabits >> busy;
+    link.bytes_per_s = std::min(link.bytes_per_s, megabits * 1e6 / 8);
+    link.cpu_s_per_byte = std::max(link.cpu_s_per_byte, busy / at_ends);
   }
-  for (PeerProcess& end : ends)
-    end.dismiss();
-  const ProcessorTimes spent = ProcessorTimes::now() - start;
-  return {slowest, spent.all - spent.idle};
+  return link;
 }
 
 }  // namespace kith::bench

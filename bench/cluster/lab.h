@@ -34,17 +34,10 @@ class HostLab {
   std::vector<std::string> on(int host, const std::vector<std::string>& command) const;
   static std::string address(int host);
 
-  // Of two hosts that send to each other at the same time. `megabytes`: how many each sends, at least.
+  // Of two hosts that send so much to each other at the same time.
   LinkMeasurement measure_link(int megabytes);
 
  private:
-  // Everything that the machine did for it, and the rate.
-  struct Exchange {
-    double bytes_per_s = 0;  // of the slower direction
-    double busy_s = 0;       // of all processors
-  };
-  Exchange exchange(int megabytes);
-
   PeerProcess lab_;
   std::vector<std::string> pids_;
 };

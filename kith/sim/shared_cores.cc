@@ -1,6 +1,7 @@
 #include "kith/sim/shared_cores.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -31,7 +32,7 @@ struct Worker {
   double since = 0;  // when it began to wait
 };
 
-// Bytes on their way from node to node. All flows that leave, or enter, a node share its NIC equally.
+// Bytes on their way from node to node. What leaves, or enters, a node at the same time shares its NIC.
 struct Flow {
   std::size_t from = 0;
   std::size_t to = 0;
@@ -178,17 +179,48 @@ class SharedRun {
     workers_[worker].messages_s += bytes * shared_.seconds_per_byte;
   }
 
-  // By flow: the share of a NIC that it gets.
+  // By flow: the share of a NIC that it gets. A node sends its messages one after the other, as they were
+  // published (a socket's buffer takes most of a message before the next one comes); what enters a node at
+  // the same time shares its NIC, max-min fair; what a message cannot use goes to the node's next one.
   std::vector<double> flow_rates() const {
-    std::vector<int> leaving(nodes()), entering(nodes());
-    for (const Flow& flow : flows_) {
-      ++leaving[flow.from];
-      ++entering[flow.to];
+    std::vector<double> rates(flows_.size(), 0.0);
+    std::vector<double> left(2 * nodes(), 1.0);           // out of every node, then into every node
+    std::vector<std::vector<std::size_t>> waves;          // the nodes' first messages, then their second ones
+    std::vector<std::vector<std::size_t>> sent(nodes());  // by node: transfers met so far
+    for (std::size_t f = 0; f < flows_.size(); ++f) {
+      std::vector<std::size_t>& met = sent[flows_[f].from];
+      if (met.empty() || met.back() != flows_[f].transfer) met.push_back(flows_[f].transfer);
+      waves.resize(std::max(waves.size(), met.size()));
+      waves[met.size() - 1].push_back(f);
     }
-    std::vector<double> rates;
-    for (const Flow& flow : flows_)
-      rates.push_back(1.0 / std::max(leaving[flow.from], entering[flow.to]));
+    for (const std::vector<std::size_t>& wave : waves)
+      share(wave, left, rates);
     return rates;
+  }
+
+  // Max-min fair rates of these flows in what is left of the NICs.
+  void share(std::vector<std::size_t> wave, std::vector<double>& left, std::vector<double>& rates) const {
+    const auto ends = [&](std::size_t f) { return std::array{flows_[f].from, nodes() + flows_[f].to}; };
+    while (!wave.empty()) {
+      std::vector<int> flows(left.size(), 0);
+      for (std::size_t f : wave) {
+        for (std::size_t end : ends(f))
+          ++flows[end];
+      }
+      std::size_t tightest = ends(wave.front())[0];
+      for (std::size_t end = 0; end < left.size(); ++end) {
+        if (flows[end] > 0 && left[end] * flows[tightest] < left[tightest] * flows[end]) tightest = end;
+      }
+      const double rate = left[tightest] / flows[tightest];
+      std::erase_if(wave, [&](std::size_t f) {
+        const auto [out, in] = ends(f);
+        if (out != tightest && in != tightest) return false;
+        rates[f] = rate;
+        left[out] = std::max(0.0, left[out] - rate);
+        left[in] = std::max(0.0, left[in] - rate);
+        return true;
+      });
+    }
   }
 
   void finish_flows() {

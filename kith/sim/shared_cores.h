@@ -17,8 +17,9 @@ struct SharedCores {
 
 // The scenario on shared cores. The job's times are processor times: what a worker takes alone on a core.
 // Every time is its mean (no spread). A message of a pair or of a neighbour leaves when it is published, as
-// kith's do; a group of more begins when its last member has published. What leaves or enters a node at the
-// same time shares its NIC equally. For small worlds: it costs O(workers + flows) for every event.
+// kith's do; a group of more begins when its last member has published. A node's messages leave one after the
+// other; what enters a node at the same time shares its NIC. For small worlds: it costs O(workers + flows)
+// for every event.
 Result simulate_shared(const Scenario& scenario, const SharedCores& shared);
 
 }  // namespace kith::sim

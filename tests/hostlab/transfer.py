@@ -4,7 +4,8 @@
     both   worker 0 and worker 1 send to each other at the same time
     into   every worker sends to worker 0 at the same time
 
-Receivers print "received MEGABITS_PER_SECOND", of payload, from the first byte to the last.
+Receivers print "received MEGABITS_PER_SECOND BUSY", of payload, from the first byte to the last; BUSY is what all processors
+of the machine worked meanwhile, in seconds.
 """
 import os
 import socket
@@ -17,17 +18,25 @@ RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 PORT = int(os.environ["MASTER_PORT"])
 
 
+def idle_seconds():
+    """Of all processors so far."""
+    with open("/proc/stat", encoding="ascii") as stat:
+        words = stat.readline().split()
+    return (int(words[4]) + int(words[5])) / os.sysconf("SC_CLK_TCK")
+
+
 def receive(connections):
     buffer = bytearray(1 << 20)
-    begin, total = None, 0
+    begin, idle, total = None, 0, 0
 
     def take(connection):
-        nonlocal begin, total
+        nonlocal begin, idle, total
         while True:
             count = connection.recv_into(buffer)
             if count == 0:
                 return
-            begin = begin or time.monotonic()
+            if begin is None:
+                begin, idle = time.monotonic(), idle_seconds()
             total += count
 
     threads = [threading.Thread(target=take, args=(c,)) for c in connections]
@@ -35,7 +44,9 @@ def receive(connections):
         thread.start()
     for thread in threads:
         thread.join()
-    print(f"received {total * 8e-6 / (time.monotonic() - begin):.1f}", flush=True)
+    seconds = time.monotonic() - begin
+    busy = seconds * os.cpu_count() - (idle_seconds() - idle)
+    print(f"received {total * 8e-6 / seconds:.1f} {max(0, busy):.3f}", flush=True)
 
 
 def send(connection):
