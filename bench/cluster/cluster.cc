@@ -1,6 +1,6 @@
 // Time per iteration on four hosts behind links of a given rate (tests/hostlab): PyTorch's DDP over Gloo,
-// kith's all-reduce, kith decentralised (exp and aer, fp32 and bf16 on the wire), and local only as the
-// floor; the same model, batch and data, one thread per worker.
+// kith's all-reduce, kith decentralised (exp and aer, fp32 and bf16 on the wire), and local only, kith's
+// and PyTorch's, as the floor; the same model, batch and data, one thread per worker.
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,7 @@ constexpr int kUntimed = 2;
 // Rounds differ inside a period, so that a block holds whole ones.
 int period_of(const std::string& mode, const Setup& setup) {
   const std::string topology = mode.substr(0, mode.find('-'));
-  if (topology == "none" || topology == "ddp" || topology == "allreduce") return 1;
+  if (topology == "none" || topology == "torch" || topology == "ddp" || topology == "allreduce") return 1;
   return static_cast<int>(graph::make_schedule({.topology = topology, .shape = setup.shape()})->period());
 }
 
@@ -141,7 +141,7 @@ class Bench {
       report_.measure(key + "_sent", row.sent, "B");
       report_.measure(key + "_ledger", row.from_ledgers, "B");
       report_.measure(key + "_hidden", row.hidden, "");
-      const bool baseline = row.mode == "none" || row.mode == "ddp";
+      const bool baseline = row.mode == "none" || row.mode == "torch" || row.mode == "ddp";
       if (row.mode == "allreduce")
         report_.at_least(cat("cluster.allreduce_over_ddp_", where), row.over_ddp, 1);
       if (!baseline && row.mode != "allreduce") slowest = std::min(slowest, row.over_ddp);

@@ -62,12 +62,13 @@ std::vector<std::string> Contest::environment_of(int rank) const {
 }
 
 Block Contest::run(const std::string& mode, int untimed, int timed) {
-  const bool ddp = mode == "ddp";
-  std::vector<PeerProcess>& peers = ddp ? ddp_ : kith_;
+  const bool pytorch = mode == "ddp" || mode == "torch";
+  std::vector<PeerProcess>& peers = pytorch ? ddp_ : kith_;
+  const std::string order = mode == "ddp" ? "run" : mode == "torch" ? "alone" : cat("run ", mode);
   const std::vector<double> before = lab_.sent();
   const ProcessorTimes start = ProcessorTimes::now();
   for (PeerProcess& peer : peers)
-    peer.order(ddp ? cat("run ", untimed, " ", timed) : cat("run ", mode, " ", untimed, " ", timed));
+    peer.order(cat(order, " ", untimed, " ", timed));
   Block block;
   block.steps = timed;
   std::vector<Lap> laps;
@@ -75,7 +76,7 @@ Block Contest::run(const std::string& mode, int untimed, int timed) {
   for (PeerProcess& peer : peers) {
     const std::string answer = peer.answer();
     laps.push_back(Lap::parse(answer, cat(setup_.name(), ", ", mode)));
-    if (!ddp) block.from_ledgers += std::stod(answer.substr(answer.rfind(' '))) / host_steps;
+    if (!pytorch) block.from_ledgers += std::stod(answer.substr(answer.rfind(' '))) / host_steps;
   }
   const ProcessorTimes spent = ProcessorTimes::now() - start;
   block.in_kernel = spent.kernel / spent.all;

@@ -1,6 +1,7 @@
 """One worker of PyTorch's DistributedDataParallel over Gloo: takes orders on standard input, answers on standard output.
 
-    run UNTIMED TIMED   -> "done SECONDS LOSS"      the seconds are of the timed steps, the loss is the last one's
+    run UNTIMED TIMED     -> "done SECONDS LOSS"    the seconds are of the timed steps, the loss is the last one's
+    alone UNTIMED TIMED   -> the same for a model of its own that nobody averages with
 
 The problem is that of problem.h. Arguments: RANK WORKERS FOLDER INPUTS HIDDEN HIDDEN_LAYERS BATCH.
 """
@@ -36,27 +37,28 @@ def main():
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/ddp", rank=rank, world_size=workers,
                             timeout=datetime.timedelta(seconds=120))
-    model = nn.parallel.DistributedDataParallel(build(inputs, hidden, hidden_layers), gradient_as_bucket_view=True)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.01)
+    models = {"run": nn.parallel.DistributedDataParallel(build(inputs, hidden, hidden_layers), gradient_as_bucket_view=True),
+              "alone": build(inputs, hidden, hidden_layers)}
+    optimizers = {name: torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.01) for name, model in models.items()}
     x = torch.cos(0.11 * torch.arange(batch * inputs, dtype=torch.float64) + 3 * rank).float().view(batch, inputs)
     y = torch.arange(batch) % OUTPUTS
 
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        loss = nn.functional.cross_entropy(model(x), y)
+    def step(name):
+        optimizers[name].zero_grad(set_to_none=True)
+        loss = nn.functional.cross_entropy(models[name](x), y)
         loss.backward()
-        optimizer.step()
+        optimizers[name].step()
         return loss.item()
 
     print("ready", flush=True)
     for line in sys.stdin:
-        _, untimed, timed = line.split()
+        name, untimed, timed = line.split()
         dist.barrier()
         for _ in range(int(untimed)):
-            step()
+            step(name)
         start = time.monotonic()
         for _ in range(int(timed)):
-            loss = step()
+            loss = step(name)
         print(f"done {time.monotonic() - start:.9f} {loss:.9f}", flush=True)
 
 
