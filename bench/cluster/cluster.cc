@@ -151,6 +151,7 @@ class Bench {
       if (row.mode == "aer-bf16") {
         report_.at_least("cluster.aer_bf16_over_ddp", row.over_ddp, 2.8);
         report_.at_most("cluster.aer_bf16_to_local", row.to_local, 1.05);
+        if (row.to_torch > 0) report_.at_most("cluster.aer_bf16_to_torch_alone", row.to_torch, 1.05);
       }
     }
     report_.measure(cat("aer_predicted_", where), predicted_ms, "ms");

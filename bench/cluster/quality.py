@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Equal quality: one job on four hosts, by all-reduce and decentralised, for the same number of steps; loss against time.
 
-    sudo bench/cluster/quality.py [--kith build/release/bin/kith] [--rate 1gbit] [--steps 300] [--out FOLDER]
+    sudo bench/cluster/quality.py [--kith build/release/bin/kith] [--rate 1gbit] [--steps 2000] [--out FOLDER]
 
-The job is that of `kith train --demo`. Ends with goal lines, as the benchmarks do.
+The job is the byte-level GPT of `kith train --demo`, trained for longer. Ends with goal lines, as the benchmarks do.
 """
 import argparse
 import json
@@ -16,10 +16,11 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 HOSTLAB = os.path.join(ROOT, "tests/hostlab/hostlab")
 
-# What differs between the two: how workers combine, and the optimizer that suits it.
+COMMON = ["optimizer.name=adamw", "schedule.lr=2e-3"]
+# What differs between the two: how workers combine, and how long their second moments remember (a worker's own are noisier).
 JOBS = {
-    "all-reduce": ["algorithm.name=allreduce", "optimizer.name=adamw"],
-    "aer": ["algorithm.name=awc", "topology.name=aer", "optimizer.name=accum-adamw"],
+    "all-reduce": ["algorithm.name=allreduce"],
+    "aer": ["algorithm.name=awc", "topology.name=aer", "optimizer.beta2=0.999"],
 }
 
 
@@ -28,8 +29,8 @@ def parse():
     parser.add_argument("--kith", default=os.path.join(ROOT, "build/release/bin/kith"), help="the program")
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--rate", default="1gbit", help="of each host's link")
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--evaluations", type=int, default=10, help="over the run")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--evaluations", type=int, default=8, help="over the run")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for both, as kith train takes it")
     parser.add_argument("--set-aer", action="append", default=[], metavar="KEY=VALUE", help="for aer alone")
     parser.add_argument("--out", help="keeps the run folders there")
@@ -38,7 +39,7 @@ def parse():
 
 def train(options, name, folder):
     settings = [f"train.steps={options.steps}", f"train.eval_every={max(1, options.steps // options.evaluations)}",
-                "train.eval_samples=512", f"world.workers={options.hosts}", *JOBS[name], *options.set]
+                "train.eval_samples=512", f"world.workers={options.hosts}", *COMMON, *JOBS[name], *options.set]
     if name == "aer":
         settings += options.set_aer
     run = os.path.join(folder, name)

@@ -36,6 +36,7 @@ std::vector<Row> rows_of(const std::vector<std::string>& modes, const Blocks& bl
     row.ms = summarise(times);
     row.over_ddp = median_ratio(blocks.at("ddp"), own);
     row.to_local = median_ratio(own, local);
+    if (blocks.contains("torch")) row.to_torch = median_ratio(own, blocks.at("torch"));
     row.sent = median_of(own, &Block::sent);
     row.from_ledgers = median_of(own, &Block::from_ledgers);
     row.in_kernel = median_of(own, &Block::in_kernel);
@@ -50,13 +51,14 @@ std::vector<Row> rows_of(const std::vector<std::string>& modes, const Blocks& bl
 
 void print(const std::vector<Row>& rows) {
   std::printf(
-      "  mode        ms per iteration [p10, p90]   over DDP  to local   MB per host: sent  by ledger   "
-      "hidden  kernel  idle\n");
+      "  mode        ms per iteration [p10, p90]   over DDP  to local  to torch   MB per host: sent  by "
+      "ledger  "
+      " hidden  kernel  idle\n");
   for (const Row& row : rows) {
     const bool local = row.mode == "none";
-    std::printf("  %-10s %8.1f [%7.1f, %7.1f]     %7.2fx  %7.3f           %8.2f  %9.2f   ",
+    std::printf("  %-10s %8.1f [%7.1f, %7.1f]     %7.2fx  %7.3f   %7.3f           %8.2f  %9.2f   ",
                 local ? "local-only" : row.mode.c_str(), row.ms.median, row.ms.low, row.ms.high, row.over_ddp,
-                row.to_local, row.sent / 1e6, row.from_ledgers / 1e6);
+                row.to_local, row.to_torch, row.sent / 1e6, row.from_ledgers / 1e6);
     std::printf(local ? "     -" : "%5.0f%%", 100 * row.hidden);
     std::printf("  %5.0f%% %4.0f%%\n", 100 * row.in_kernel, 100 * row.idle);
   }

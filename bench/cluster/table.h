@@ -19,6 +19,7 @@ struct Row {
   Summary ms;
   double over_ddp = 0;  // speed over DDP's
   double to_local = 0;  // time over local-only's
+  double to_torch = 0;  // time over that of PyTorch alone; 0 where that was not measured
   double sent = 0;      // bytes per host and iteration
   double from_ledgers = 0;
   double in_kernel = 0;  // shares of the machine's processors

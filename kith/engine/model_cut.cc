@@ -41,7 +41,7 @@ ModelCut cut_model(std::span<const Segment> segments, const EngineOptions& optio
   const std::size_t bytes =
       bucket_bytes(segments, options, options.algorithm == "allreduce" ? kAllReduceParts : turns);
   auto [whole, fullest] = staggered(cut_buckets(segments, bytes), turns);
-  if (fullest <= kUneven || options.layout == Layout::alternating || !graph::crosses_by_turns(schedule))
+  if (fullest <= kUneven || options.layout == Layout::alternating || !graph::crosses_nodes(schedule))
     return whole;
   auto [even, fullest_of_even] = staggered(cut_evenly(segments, bytes), turns);
   return fullest_of_even < fullest ? even : whole;

@@ -16,8 +16,9 @@ struct ModelCut {
 };
 
 // The same on every worker. `exchanges`: whether the algorithm has rounds at all. Segments are split between
-// buckets only where that makes iterations more even: where nodes talk by turns and whole segments would give
-// one turn much more than another. A split segment lies at one address, so never in the alternating layout.
+// buckets only where that makes iterations more even: where nodes talk to each other and whole segments would
+// give one turn much more than another. A split segment lies at one address, so never in the alternating
+// layout.
 ModelCut cut_model(std::span<const Segment> segments, const EngineOptions& options,
                    const graph::Schedule& schedule, bool exchanges);
 

@@ -17,16 +17,12 @@ std::int64_t turns_of(const Schedule& schedule) {
   return std::min(schedule.period(), kMostTurns);
 }
 
-bool crosses_by_turns(const Schedule& schedule) {
+bool crosses_nodes(const Schedule& schedule) {
   const Shape& shape = schedule.shape();
-  const auto crosses = [&](Rank worker, std::int64_t turn) {
-    const std::vector<Rank> readers = readers_of(schedule.round(worker, turn), worker);
-    return std::any_of(readers.begin(), readers.end(),
-                       [&](Rank other) { return !shape.same_node(worker, other); });
-  };
-  for (Rank worker = 0; worker < schedule.workers(); ++worker) {
-    for (std::int64_t turn = 1; turn < turns_of(schedule); ++turn) {
-      if (crosses(worker, turn) != crosses(worker, 0)) return true;
+  for (std::int64_t turn = 0; turn < turns_of(schedule); ++turn) {
+    for (Rank worker = 0; worker < schedule.workers(); ++worker) {
+      for (Rank reader : readers_of(schedule.round(worker, turn), worker))
+        if (!shape.same_node(worker, reader)) return true;
     }
   }
   return false;

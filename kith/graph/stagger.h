@@ -27,9 +27,8 @@ std::vector<std::int64_t> stagger(std::int64_t turns, std::span<const double> bu
 double fullest_turn(std::int64_t turns, std::span<const double> bucket_bytes,
                     std::span<const std::int64_t> ahead);
 
-// Whether a node talks to others in some of a worker's turns and not in others. Buckets of unequal size then
-// make unequal iterations.
-bool crosses_by_turns(const Schedule& schedule);
+// Whether workers of different nodes meet in some turn. Buckets of unequal size then make unequal iterations.
+bool crosses_nodes(const Schedule& schedule);
 
 // The size of buckets that are to be staggered: `wanted`, unless the model would have fewer buckets than
 // turns and its parts are not tiny (1 MiB).

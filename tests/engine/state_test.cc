@@ -49,7 +49,7 @@ TEST_P(Resume, GivesTheBitsOfNeverHavingStopped) {
   EngineOptions options =
       options_for(algorithm, "accum-adamw", algorithm == "sgp" ? "random-directed" : "aer");
   options.schedule.shape = graph::Shape({2, 1});
-  for (const bool stagger : {false, true}) {  // with true, two nodes that talk by turns split a parameter
+  for (const bool stagger : {false, true}) {  // with true, a parameter is split between two nodes
     options.stagger = stagger;
     for (const DType wire : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(cat(algorithm, stagger ? ", staggered, " : ", ", name_of(wire)));

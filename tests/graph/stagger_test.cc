@@ -57,13 +57,12 @@ TEST(Stagger, LongSchedulesHaveEightTurns) {
   EXPECT_EQ(turns_of(*make("aer", Shape::parse("64x2", "test"))), 8);
 }
 
-TEST(Stagger, NodesThatTalkByTurnsAreTold) {
-  EXPECT_TRUE(crosses_by_turns(*make("aer", Shape::parse("4x1", "test"))));
-  EXPECT_TRUE(crosses_by_turns(*make("aer", Shape::parse("4x2", "test"))));
-  EXPECT_TRUE(crosses_by_turns(*make("exp", Shape::parse("4x2", "test")))) << "its first round stays inside";
-  EXPECT_FALSE(crosses_by_turns(*make("exp", Shape::parse("4x1", "test"))));
-  EXPECT_FALSE(crosses_by_turns(*make("complete", Shape::parse("4x2", "test"))));
-  EXPECT_FALSE(crosses_by_turns(*make("aer", Shape::parse("8", "test")))) << "one node";
+TEST(Stagger, SchedulesThatCrossNodesAreTold) {
+  EXPECT_TRUE(crosses_nodes(*make("aer", Shape::parse("4x1", "test"))));
+  EXPECT_TRUE(crosses_nodes(*make("exp", Shape::parse("4x2", "test")))) << "not in its first round";
+  EXPECT_TRUE(crosses_nodes(*make("complete", Shape::parse("4x2", "test"))));
+  EXPECT_FALSE(crosses_nodes(*make("aer", Shape::parse("8", "test")))) << "one node";
+  EXPECT_FALSE(crosses_nodes(*make("exp", Shape::parse("8", "test")))) << "one node";
 }
 
 TEST(Stagger, TheFullestTurnIsMeasuredByTheMean) {
