@@ -122,7 +122,7 @@ class Engine {
 
   MemoryUse memory() const;
   std::size_t buckets() const;
-  // The segments of bucket b, in the order they lie in it.
+  // The segments that lie in bucket b, whole or in part, in their order there.
   std::vector<std::size_t> bucket(std::size_t b) const;
 
  private:

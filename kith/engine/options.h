@@ -23,8 +23,9 @@ struct EngineOptions {
   graph::ScheduleOptions schedule;  // its shape is the shape of the world
   std::size_t bucket_bytes = 25u << 20;
   std::optional<DType> wire;  // what travels; default: the parameters' own type (fp32 for 16-bit parameters)
-  Layout layout = Layout::automatic;  // automatic: alternating where the algorithm and the wire allow it
-  int mix_every = 1;                  // trigger: mix in steps t with (t + 1) mod mix_every == 0
+  // automatic: alternating where the algorithm and the wire allow it, but for buckets that split a parameter
+  Layout layout = Layout::automatic;
+  int mix_every = 1;  // trigger: mix in steps t with (t + 1) mod mix_every == 0
   // Buckets are at different rounds of the schedule: Note [Staggered buckets] in graph/stagger.h.
   bool stagger = true;
   // How long a step waits for a neighbour that is alive before it goes on without it. A dead one is noticed

@@ -3,6 +3,7 @@
 The host's end of a wire is eth0 in the host's namespace, the switch's end is portN. Each end limits what it sends, so a host
 has its rate in both directions. Every function here runs in the namespace of the switch.
 """
+import contextlib
 import os
 import re
 import subprocess
@@ -77,12 +78,11 @@ def keep_order(device, cpu):
 
 
 def pass_unseen():
-    """A switch does not show packets to the machine's firewall, where the kernel would."""
+    """A switch does not show packets to the machine's firewall, where the kernel would. It is a matter of speed: a machine that
+    does not let this be changed has a slower switch."""
     for table in ("iptables", "ip6tables", "arptables"):
-        path = f"/proc/sys/net/bridge/bridge-nf-call-{table}"
-        if os.path.exists(path):
-            with open(path, "w", encoding="ascii") as file:
-                file.write("0")
+        with contextlib.suppress(OSError), open(f"/proc/sys/net/bridge/bridge-nf-call-{table}", "w", encoding="ascii") as file:
+            file.write("0")
 
 
 def make_switch():
