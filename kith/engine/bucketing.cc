@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kith/base/error.h"
 #include "kith/base/rng.h"
 
 namespace kith::engine {
@@ -80,6 +81,41 @@ std::vector<BucketPlan> cut_evenly(std::span<const Segment> segments, std::size_
     } while (from < segment.count);
   }
   return plans;
+}
+
+std::vector<BucketPlan> plans_of(const Cut& cut, std::span<const Segment> segments) {
+  const auto differs = [] {
+    return InputError("cuts another model", "cut", "take it from an engine with the same parameters");
+  };
+  std::vector<BucketPlan> plans;
+  std::vector<std::size_t> placed(segments.size(), 0);
+  for (const std::vector<CutPart>& parts : cut) {
+    if (parts.empty() || parts.front().segment >= segments.size()) throw differs();
+    BucketPlan plan{segments[parts.front().segment].type, 0, {}};
+    for (const auto& [segment, count] : parts) {
+      if (segment >= segments.size() || segments[segment].type != plan.type ||
+          count > segments[segment].count - placed[segment])
+        throw differs();
+      plan.segments.push_back({segment, plan.count, placed[segment], count});
+      plan.count += padded(count, plan.type);
+      placed[segment] += count;
+    }
+    plans.push_back(std::move(plan));
+  }
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (placed[i] != segments[i].count) throw differs();
+  }
+  return plans;
+}
+
+Cut cut_of(std::span<const BucketPlan> plans) {
+  Cut cut;
+  for (const BucketPlan& plan : plans) {
+    cut.emplace_back();
+    for (const Placed& placed : plan.segments)
+      cut.back().push_back({placed.segment, placed.count});
+  }
+  return cut;
 }
 
 bool BucketPlan::splits(std::span<const Segment> table) const {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kith/engine/options.h"
 #include "kith/engine/segment.h"
 
 namespace kith::engine {
@@ -32,6 +33,10 @@ std::vector<BucketPlan> cut_buckets(std::span<const Segment> segments, std::size
 // The same with buckets of about `bytes` bytes, the last of a type aside: a segment that reaches far into the
 // next bucket is split between the two.
 std::vector<BucketPlan> cut_evenly(std::span<const Segment> segments, std::size_t bytes);
+
+// The buckets of a cut that was made before. InputError when it is not one of this table.
+std::vector<BucketPlan> plans_of(const Cut& cut, std::span<const Segment> segments);
+Cut cut_of(std::span<const BucketPlan> plans);
 
 // Of names, sizes, types and layouts, in order: equal on workers that have the same model.
 std::uint64_t digest(const BucketPlan& plan, std::span<const Segment> segments);

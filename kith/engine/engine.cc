@@ -67,6 +67,7 @@ class Engine::Impl {
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::size_t> bucket_of_;  // segment -> bucket (where it begins, when it is split)
   std::vector<std::int64_t> ahead_;     // by bucket: rounds of the schedule
+  Cut cut_;
   Collectives collectives_;
   DeviceWork work_;
   Layout layout_ = Layout::staged;
@@ -130,6 +131,7 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
   }
   ModelCut cut = cut_model(segments_, options_, *schedule_, exchanges);
   const std::vector<BucketPlan>& plans = cut.plans;
+  cut_ = cut_of(plans);
   ahead_ = std::move(cut.ahead);
   bucket_of_.resize(segments_.size());
   for (std::size_t b = 0; b < plans.size(); ++b) {
@@ -181,6 +183,10 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   if (options_.layout == Layout::alternating && !can_alternate) {
     throw InputError(cat("the alternating layout with wire ", name_of(bucket.wire)), "layout",
                      "a rounded wire needs the staged layout");
+  }
+  if (options_.layout == Layout::alternating && plan.splits(segments_)) {
+    throw InputError("the alternating layout for a model whose parameters were split", "layout",
+                     "leave it to be chosen, or take the staged layout");
   }
   if (can_alternate && options_.layout != Layout::staged && !plan.splits(segments_))
     bucket.layout = layout_ = Layout::alternating;
@@ -352,6 +358,9 @@ Layout Engine::layout() const {
 }
 std::size_t Engine::buckets() const {
   return impl_->buckets_.size();
+}
+Cut Engine::cut() const {
+  return impl_->cut_;
 }
 std::vector<std::size_t> Engine::bucket(std::size_t b) const {
   return impl_->buckets_[b]->indices();

@@ -122,6 +122,8 @@ class Engine {
 
   MemoryUse memory() const;
   std::size_t buckets() const;
+  // How the model is cut. State fits an engine with the same cut, whatever its topology.
+  Cut cut() const;
   // The segments that lie in bucket b, whole or in part, in their order there.
   std::vector<std::size_t> bucket(std::size_t b) const;
 

@@ -38,6 +38,7 @@ std::pair<ModelCut, double> staggered(std::vector<BucketPlan> plans, std::int64_
 ModelCut cut_model(std::span<const Segment> segments, const EngineOptions& options,
                    const graph::Schedule& schedule, bool exchanges) {
   const std::int64_t turns = exchanges && options.stagger ? graph::turns_of(schedule) : 1;
+  if (!options.cut.empty()) return staggered(plans_of(options.cut, segments), turns).first;
   const std::size_t bytes =
       bucket_bytes(segments, options, options.algorithm == "allreduce" ? kAllReduceParts : turns);
   auto [whole, fullest] = staggered(cut_buckets(segments, bytes), turns);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kith/base/clock.h"
 #include "kith/base/dtype.h"
@@ -16,12 +17,23 @@ namespace kith::engine {
 // staged       the parameters keep their address, the window is a copy
 enum class Layout : std::uint8_t { automatic, alternating, staged };
 
+// A bucket's part: elements of a segment. The parts of one segment follow each other.
+struct CutPart {
+  std::size_t segment = 0;  // index in the table
+  std::size_t count = 0;
+  bool operator==(const CutPart&) const = default;
+};
+
+// A model's buckets.
+using Cut = std::vector<std::vector<CutPart>>;
+
 struct EngineOptions {
   std::string name = "model";     // distinguishes several models in one process; the same on every worker
   std::string algorithm = "awc";  // awc, atc, dsgt, sgp, allreduce, none
   optim::OptimizerOptions optimizer;
   graph::ScheduleOptions schedule;  // its shape is the shape of the world
   std::size_t bucket_bytes = 25u << 20;
+  Cut cut = {};               // Engine::cut() of an engine whose state is to be taken over; empty: cut anew
   std::optional<DType> wire;  // what travels; default: the parameters' own type (fp32 for 16-bit parameters)
   // automatic: alternating where the algorithm and the wire allow it, but for buckets that split a parameter
   Layout layout = Layout::automatic;

@@ -72,7 +72,7 @@ class Gathered {
   std::vector<comm::Arrival> arrivals_;
   std::vector<kernels::Source> sources_;
   std::vector<kernels::Source> published_;  // in rank order
-  std::vector<std::size_t> own_;  // which sources are, or are computed from, Own::values
+  std::vector<std::size_t> own_;            // which sources are, or are computed from, Own::values
   double scale_ = 1;
   RoundReport report_;
 };

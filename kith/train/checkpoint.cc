@@ -54,7 +54,7 @@ fs::path save_checkpoint(DecentralizedDataParallel& model, const SaveOptions& op
       model.options().engine.patience);
   reports.run([&] { return write_own(model, folder, options.position); },
               [&](const std::vector<std::string>& digests) {
-                Manifest manifest{model.options().engine.name, model.steps(), {}};
+                Manifest manifest{model.options().engine.name, model.steps(), {}, model.engine().cut()};
                 for (Rank rank = 0; rank < world.size(); ++rank) {
                   manifest.files.push_back(parse_digest(rank, digests[static_cast<std::size_t>(rank)]));
                 }

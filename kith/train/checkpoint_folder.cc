@@ -108,6 +108,12 @@ void write_manifest(const fs::path& folder, const Manifest& manifest) {
   for (const FileDigest& file : manifest.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc64", hex(file.crc64)}});
   }
+  for (const auto& bucket : manifest.cut) {
+    nlohmann::ordered_json parts = nlohmann::ordered_json::array();
+    for (const engine::CutPart& part : bucket)
+      parts.push_back({part.segment, part.count});
+    json["buckets"].push_back(std::move(parts));
+  }
   const std::string text = json.dump(2) + "\n";
   DurableFile out(folder / kManifest);
   out.write(std::as_bytes(std::span(text)));
@@ -137,6 +143,11 @@ Manifest read_manifest(const fs::path& folder) {
     if (manifest.workers() != json.at("workers").get<int>()) {
       throw InputError(
           cat("names ", manifest.workers(), " files for ", json.at("workers").dump(), " workers"));
+    }
+    for (const auto& bucket : json.value("buckets", nlohmann::json::array())) {
+      manifest.cut.emplace_back();
+      for (const auto& part : bucket)
+        manifest.cut.back().push_back({part.at(0), part.at(1)});
     }
     return manifest;
   } catch (const nlohmann::json::exception& e) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kith/engine/options.h"
 #include "kith/train/checkpoint_file.h"
 
 namespace kith::train {
@@ -20,6 +21,7 @@ struct Manifest {
   std::string model;              // engine::EngineOptions::name
   std::int64_t step = 0;          // steps done
   std::vector<FileDigest> files;  // by rank
+  engine::Cut cut = {};           // of the model into buckets; empty: whatever the job's topology makes of it
   int workers() const { return static_cast<int>(files.size()); }
 };
 

@@ -5,6 +5,8 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/engine/bucketing.h"
+#include "kith/train/checkpoint_folder.h"
 
 namespace kith::train {
 namespace {
@@ -15,6 +17,18 @@ Options with_shape_of(Options options, const engine::World& world) {
   return options;
 }
 
+// State fits the buckets that it was saved from. All workers read the same manifest, so they agree. What is
+// wrong with it, or was saved from another model, is found and told when the checkpoint is read.
+engine::Cut saved_cut(const std::filesystem::path& checkpoint, const ParameterTable& table) {
+  try {
+    const engine::Cut cut = read_manifest(checkpoint).cut;
+    engine::plans_of(cut, table.segments());
+    return cut;
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
@@ -23,8 +37,9 @@ DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   table_ = std::make_unique<ParameterTable>(*module_);
   device_ = make_model_device(table_->device());
   make_groups();
-  build_engine();
   const bool fresh = options_.resume_from.empty();
+  if (!fresh) cut_ = saved_cut(options_.resume_from, *table_);
+  build_engine();
   const bool shares_buffers = fresh && options_.engine.same_start && world_.size() > 1;
   if (shares_buffers || options_.buffers == BufferPolicy::averaged) {
     buffer_mean_ = std::make_unique<BufferMean>(*module_, world_, options_.engine);
@@ -63,6 +78,7 @@ void DecentralizedDataParallel::Impl::make_groups() {
 
 void DecentralizedDataParallel::Impl::build_engine() {
   engine::EngineOptions engine_options = options_.engine;
+  if (!cut_.empty()) engine_options.cut = cut_;
   if (edits_ > 0) engine_options.name += cat("#", edits_);  // windows of one transport have different names
   device_->enter();
   engine_ = std::make_unique<engine::Engine>(world_, engine_options, table_->segments(), device_->device());

@@ -44,6 +44,7 @@ class DecentralizedDataParallel::Impl {
   std::uint64_t tickets_ = 0;
   std::unique_ptr<ParameterTable> table_;
   std::unique_ptr<ModelDevice> device_;
+  engine::Cut cut_;  // of the checkpoint that this run goes on from
   std::unique_ptr<engine::Engine> engine_;
 
  private:

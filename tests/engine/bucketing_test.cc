@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kith/base/error.h"
+
 namespace kith::engine {
 namespace {
 
@@ -85,6 +87,27 @@ TEST(Bucketing, EvenBucketsHaveOneTypeEach) {
       EXPECT_EQ(table[placed.segment].type, plan.type);
   }
   EXPECT_EQ(plans.size(), 4u);
+}
+
+TEST(Bucketing, ACutIsTakenOverAsItIs) {
+  const std::vector<Segment> table{segment("a", 304), segment("b", 592), segment("c", 96, DType::f64),
+                                   segment("d", 0)};
+  for (const std::vector<BucketPlan>& plans : {cut_evenly(table, 1000), cut_buckets(table, 1000)}) {
+    const auto again = plans_of(cut_of(plans), table);
+    ASSERT_EQ(again.size(), plans.size());
+    for (std::size_t b = 0; b < plans.size(); ++b)
+      EXPECT_EQ(digest(again[b], table), digest(plans[b], table));
+    EXPECT_EQ(cut_of(again), cut_of(plans));
+  }
+}
+
+TEST(Bucketing, ACutOfAnotherModelIsRefused) {
+  const std::vector<Segment> table{segment("a", 10), segment("b", 20, DType::f64)};
+  for (const Cut& cut :
+       {Cut{{{0, 10}}}, Cut{{{0, 10}}, {{1, 19}}}, Cut{{{0, 10}}, {{1, 21}}}, Cut{{{0, 10}, {1, 20}}},
+        Cut{{{0, 10}}, {{1, 20}}, {{2, 1}}}, Cut{{{0, 10}}, {{1, 20}}, {}}}) {
+    EXPECT_THROW(plans_of(cut, table), InputError);
+  }
 }
 
 TEST(Bucketing, DigestTellsModelsApart) {

@@ -151,7 +151,7 @@ class Rates(LabTest):
     def speeds(self, hosts, rate, megabytes, who):
         code, out, err = self.run_lab("--hosts", str(hosts), "--rate", rate, "--", *TRANSFER, str(megabytes), who)
         self.assertEqual(code, 0, err)
-        return [float(line.split()[-1]) for line in out.splitlines()]
+        return [float(line.split()[-2]) for line in out.splitlines()]  # "... received MEGABITS_PER_SECOND BUSY"
 
     def check(self, hosts, mbit, megabytes, who, receivers):
         """Never faster; and as fast as that unless other processes keep the processors, hence three attempts."""

@@ -123,6 +123,42 @@ TEST(Checkpoint, ResumeIsBitIdenticalToNeverHavingStopped) {
   }
 }
 
+// The cut of a model into buckets depends on the topology and the nodes; what was saved is taken over all the
+// same.
+TEST(Checkpoint, AnotherTopologyOnOtherNodesResumesFromIt) {
+  const support::TempFolder folder;
+  const auto saved = support::run_threads(4, [&](Worker& worker) {
+    Place place(worker);
+    Normalised network;
+    Options options = options_of({"awc", "accum-adamw", "aer"});
+    options.engine.stagger = true;
+    options.engine.schedule.shape = graph::Shape({1, 1, 1, 1});
+    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    train_normalised(model, network, 5);
+    save_checkpoint(model, {folder.path()});
+    return everything(*network);
+  });
+  for (const Variant& v : {Variant{"awc", "accum-adamw", "exp"},
+                           Variant{"awc", "accum-adamw", "complete", engine::Layout::staged, DType::bf16}}) {
+    for (const std::size_t bucket_bytes : {std::size_t{64}, std::size_t{1} << 20}) {
+      const auto resumed = support::run_threads(4, [&](Worker& worker) {
+        Place place(worker);
+        Normalised network;
+        Options options = options_of(v);
+        options.engine.stagger = true;
+        options.engine.bucket_bytes = bucket_bytes;
+        options.resume_from = checkpoint_path(folder.path(), 5);
+        DecentralizedDataParallel model(network.ptr(), place.world, options);
+        EXPECT_EQ(model.steps(), 5);
+        const std::string taken = everything(*network);
+        train_normalised(model, network, 8);
+        return taken;
+      });
+      EXPECT_EQ(resumed, saved) << v.topology << ", buckets of " << bucket_bytes;
+    }
+  }
+}
+
 TEST(Checkpoint, HoldsTheRandomGenerator) {
   const support::TempFolder folder;
   Options options = options_for("awc", "adam");
