@@ -68,18 +68,20 @@ def main():
     columns = min(2, len(setups))
     lines = -(-len(setups) // columns)
     width = LEFT + columns * (WIDTH + GAP)
-    height = TOP + lines * (HEIGHT + GAP + 20) + 24
+    height = TOP + lines * (HEIGHT + GAP + 20) + 44
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
            f'<rect width="{width}" height="{height}" fill="white"/>']
     for index, (setup, modes) in enumerate(setups.items()):
         out += panel(setup, modes, LEFT + index % columns * (WIDTH + GAP), TOP + index // columns * (HEIGHT + GAP + 20))
-    place = LEFT
+    x, y = LEFT, height - 36
     for mode in next(iter(setups.values())):
         colour, dashes = STYLES.get(mode, ("#6a3d9a", ""))
         name = NAMES.get(mode, mode)
-        out.append(f'<path d="M{place} {height - 16}h22" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
-                   f'<text x="{place + 27}" y="{height - 12}">{name}</text>')
-        place += 42 + 6.6 * len(name)
+        if x + 27 + 6.6 * len(name) > width:
+            x, y = LEFT, y + 20
+        out.append(f'<path d="M{x:.0f} {y}h22" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+                   f'<text x="{x + 27:.0f}" y="{y + 4}">{name}</text>')
+        x += 42 + 6.6 * len(name)
     print("\n".join([*out, "</svg>"]))
 
 
