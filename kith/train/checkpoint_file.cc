@@ -153,7 +153,7 @@ std::span<const std::byte> WorkerFile::block(const std::string& name) const {
     if (candidate.name == name) return candidate.bytes;
   }
   throw InputError(cat("has no block '", name, "'"), digest.name,
-                   "it belongs to another model or another algorithm");
+                   "it belongs to another model or algorithm, or the model was cut into other buckets then");
 }
 
 }  // namespace kith::train
