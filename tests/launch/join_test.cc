@@ -10,6 +10,7 @@
 #include "kith/base/error.h"
 #include "kith/launch/agreement.h"
 #include "tests/support/failure.h"
+#include "tests/support/free_port.h"
 #include "tests/support/worlds.h"
 
 namespace kith::launch {
@@ -21,12 +22,6 @@ using namespace std::chrono_literals;
 using support::in_time;
 using testing::AllOf;
 using testing::HasSubstr;
-
-std::uint16_t free_port() {
-  comm::net::ListenOptions options;
-  options.at.host = "127.0.0.1";
-  return comm::net::Listener(options).bound().port;
-}
 
 class FileLog final : public Log {
  public:
@@ -59,7 +54,7 @@ class Join : public testing::Test {
   std::filesystem::path log_file(int worker) const { return folder_.path() / std::to_string(worker); }
 
   const support::TempFolder folder_;
-  const std::uint16_t port_ = free_port();
+  const std::uint16_t port_ = support::free_port();
 };
 
 std::vector<std::string> reports_of(support::Processes& processes, Clock::Duration limit = 40s) {

@@ -11,8 +11,8 @@
 
 #include "kith/base/temp_folder.h"
 #include "kith/base/text.h"
-#include "kith/comm/net/connection.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 namespace kith::launch {
 namespace {
@@ -27,9 +27,7 @@ using testing::HasSubstr;
 constexpr int kSteps = 6;
 
 std::string free_address() {
-  comm::net::ListenOptions options;
-  options.at.host = "127.0.0.1";
-  return comm::net::text_of(comm::net::Listener(options).bound());
+  return cat("127.0.0.1:", support::free_port());
 }
 
 class Launchers : public testing::Test {
@@ -97,7 +95,7 @@ TEST_F(Launchers, Mpirun) {
 TEST_F(Launchers, Torchrun) {
   const auto result =
       run(with({KITH_PYTHON, "-m", "torch.distributed.run", "--nproc_per_node", "4", "--no_python", "-r", "1",
-                "-t", "1", "--master_port", free_address().substr(10)},
+                "-t", "1", "--master_port", std::to_string(support::free_port())},
                tiny("run", {"--trace"})));
   ASSERT_EQ(result.code, 0) << result.out << result.err;
   expect_trained("run", 4);
