@@ -53,7 +53,7 @@ class Engine::Impl {
   StepReport step(std::span<const SegmentInput> inputs, const StepOptions& step_options);
   void gradient_ready(std::size_t segment, const SegmentInput& input);
   double gradient_norm(std::span<const SegmentInput> inputs);
-  Bucket& bucket_of(std::size_t segment) const { return *buckets_[bucket_of_[segment]]; }
+  Bucket& bucket_of(std::size_t segment) const { return *buckets_[buckets_of_[segment].front()]; }
   Deadline deadline() const { return world_.clock->now() + options_.patience; }
   Collectives& collectives();
 
@@ -65,8 +65,8 @@ class Engine::Impl {
   const std::unique_ptr<graph::Schedule> schedule_;
   std::unique_ptr<gossip::DeviceReducers> reducers_;  // null: all-reduce goes through host memory
   std::vector<std::unique_ptr<Bucket>> buckets_;
-  std::vector<std::size_t> bucket_of_;  // segment -> bucket (where it begins, when it is split)
-  std::vector<std::int64_t> ahead_;     // by bucket: rounds of the schedule
+  std::vector<std::vector<std::size_t>> buckets_of_;  // segment -> its buckets, the one where it begins first
+  std::vector<std::int64_t> ahead_;                   // by bucket: rounds of the schedule
   Cut cut_;
   Collectives collectives_;
   DeviceWork work_;
@@ -133,13 +133,12 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
   const std::vector<BucketPlan>& plans = cut.plans;
   cut_ = cut_of(plans);
   ahead_ = std::move(cut.ahead);
-  bucket_of_.resize(segments_.size());
+  buckets_of_.resize(segments_.size());
   for (std::size_t b = 0; b < plans.size(); ++b) {
     buckets_.push_back(plans[b].type == DType::f64 ? make_bucket(rules64_, b, plans[b])
                                                    : make_bucket(rules32_, b, plans[b]));
-    for (const Placed& placed : plans[b].segments) {
-      if (placed.from == 0) bucket_of_[placed.segment] = b;
-    }
+    for (std::size_t segment : buckets_.back()->indices())
+      buckets_of_[segment].push_back(b);
     missing_.push_back(plans[b].segments.size());
   }
   ready_.resize(segments_.size());
@@ -288,7 +287,8 @@ void Engine::Impl::gradient_ready(std::size_t segment, const SegmentInput& input
   if (!reduction_threads_ || is_ready_[segment]) return;
   ready_[segment] = input;
   is_ready_[segment] = true;
-  --missing_[bucket_of_[segment]];
+  for (std::size_t bucket : buckets_of_[segment])
+    --missing_[bucket];
   submit_complete();
 }
 

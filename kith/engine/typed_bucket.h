@@ -66,8 +66,7 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
     std::size_t first = 0;
     std::size_t from = 0;  // element of the segment
     std::size_t count = 0;
-    std::byte* parameter =
-        nullptr;  // where its part of the user's parameter lies, when that is not the window
+    std::byte* parameter = nullptr;  // where that lies in the user's parameter, when it is not in the window
   };
 
   // optim::BucketStep

@@ -48,6 +48,16 @@ INSTANTIATE_TEST_SUITE_P(Engine, EveryAlgorithm, testing::ValuesIn(cases()), [](
   return name;
 });
 
+// Also for all-reduce, whose buckets are averaged when all of their gradients are there.
+TEST(Layouts, SplitParametersGiveTheSameBits) {
+  for (const char* algorithm : {"awc", "dsgt", "allreduce", "none"}) {
+    EngineOptions whole = options_for(algorithm, "adamw", "exp");
+    EngineOptions split = whole;
+    split.cut = {{{3, 16}, {2, 13}}, {{2, 20}}, {{2, 7}, {1, 1}, {0, 7}}};
+    EXPECT_EQ(train<double>("inproc", 4, split, 9), train<double>("inproc", 4, whole, 9)) << algorithm;
+  }
+}
+
 TEST(Layouts, StagedAndAlternatingGiveTheSameBits) {
   EngineOptions alternating = options_for("awc", "accum-adamw", "ring");
   alternating.layout = Layout::alternating;
