@@ -15,7 +15,8 @@ foreach(layer ${KITH_INSTALLED_LAYERS})
 endforeach()
 if(TARGET kith_cli)
   install(TARGETS kith_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/text DESTINATION share/kith)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/text ${PROJECT_SOURCE_DIR}/share/hostlab DESTINATION share/kith
+          USE_SOURCE_PERMISSIONS)
 endif()
 
 install(EXPORT kith-targets NAMESPACE kith:: DESTINATION ${package_dir})

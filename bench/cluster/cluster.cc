@@ -1,4 +1,4 @@
-// Time per iteration on four hosts behind links of a given rate (tests/hostlab): PyTorch's DDP over Gloo,
+// Time per iteration on four hosts behind links of a given rate (share/hostlab): PyTorch's DDP over Gloo,
 // kith's all-reduce, kith decentralised (exp and aer, fp32 and bf16 on the wire), and local only, kith's
 // and PyTorch's, as the floor; the same model, batch and data, one thread per worker.
 
@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
     return run_worker(WorkerOptions::from(argv + 2));
   const Flags flags = parse_flags(argc, argv);
   if (::geteuid() != 0) {
-    std::cerr << "bench/cluster: needs root, for the network namespaces of tests/hostlab: run it with sudo\n";
+    std::cerr << "bench/cluster: needs root, for the network namespaces of share/hostlab: run it with sudo\n";
     return 2;
   }
   try {

@@ -13,7 +13,7 @@ struct LinkMeasurement {
   double cpu_s_per_byte = 0;  // processor time of each byte at each of its two ends, the switch included
 };
 
-// Hosts of this machine behind links of a rate: tests/hostlab, driven through its standard input.
+// Hosts of this machine behind links of a rate: share/hostlab, driven through its standard input.
 class HostLab {
  public:
   // Links without a limit. Error when there is no lab to be had (it says why on standard error).

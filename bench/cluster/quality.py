@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Equal quality: one job on four hosts, by all-reduce and decentralised, for the same number of steps; loss against time.
 
-    sudo bench/cluster/quality.py [--kith build/release/bin/kith] [--rate 1gbit] [--steps 2000] [--out FOLDER]
+    bench/cluster/quality.py [--kith build/release/bin/kith] [--rate 1gbit] [--steps 2000] [--out FOLDER]
 
 The job is the byte-level GPT of `kith train --demo`, trained for longer. Ends with goal lines, as the benchmarks do.
 """
@@ -14,7 +14,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-HOSTLAB = os.path.join(ROOT, "tests/hostlab/hostlab")
+HOSTLAB = os.path.join(ROOT, "share/hostlab/hostlab")
 
 COMMON = ["optimizer.name=adamw", "schedule.lr=2e-3"]
 # What differs between the two: how workers combine, and how long their second moments remember (a worker's own are noisier).
@@ -73,9 +73,6 @@ def curve(run, workers):
 
 def main():
     options = parse()
-    if os.geteuid() != 0:
-        print("bench/cluster/quality.py: needs root, for the network namespaces of tests/hostlab: run it with sudo", file=sys.stderr)
-        return 2
     with tempfile.TemporaryDirectory(prefix="kith-quality-") as temporary:
         folder = options.out or temporary
         os.makedirs(folder, exist_ok=True)

@@ -1,16 +1,18 @@
 """Tests of the host lab: `hostlab_test.py CLASS` runs one class of them."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import uuid
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
-HOSTLAB = os.path.join(HERE, "hostlab")
-TRANSFER = ["/usr/bin/python3", os.path.join(HERE, "transfer.py")]
+LAB_FOLDER = os.path.join(os.path.dirname(os.path.dirname(HERE)), "share/hostlab")
+HOSTLAB = os.path.join(LAB_FOLDER, "hostlab")
 # TCP payload in an Ethernet frame of 1514 bytes.
 GOODPUT = 1448 / 1514
 
@@ -18,13 +20,16 @@ GOODPUT = 1448 / 1514
 class LabTest(unittest.TestCase):
     """Starts labs, and knows afterwards whether one of their processes is still there."""
 
+    LAB = [HOSTLAB]
+    TRANSFER = ["/usr/bin/python3", os.path.join(LAB_FOLDER, "transfer.py")]
+
     def setUp(self):
         self.mark = f"HOSTLAB_TEST={uuid.uuid4().hex}"
         self.mounts = read("/proc/self/mounts")
 
     def start(self, *arguments, **options):
         name, value = self.mark.split("=")
-        lab = subprocess.Popen([HOSTLAB, *arguments], stdin=options.pop("stdin", subprocess.DEVNULL),
+        lab = subprocess.Popen([*self.LAB, *arguments], stdin=options.pop("stdin", subprocess.DEVNULL),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env={**os.environ, name: value}, **options)
         self.addCleanup(lab.kill)
@@ -69,11 +74,14 @@ def read(path):
 
 
 class Refusals(LabTest):
-    def test_says_that_it_needs_root(self):
-        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", HOSTLAB, "--", "true"],
+    def test_says_that_it_needs_root_where_user_namespaces_are_forbidden(self):
+        # The limit holds for the namespace that it is set in; without its capabilities root is an ordinary user.
+        done = subprocess.run(["unshare", "-Ur", "sh", "-c",
+                               "echo 0 > /proc/sys/user/max_user_namespaces; "
+                               "exec setpriv --bounding-set=-all --inh-caps=-all \"$0\" -- true", HOSTLAB],
                               capture_output=True, text=True, timeout=30)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("needs root", done.stderr)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("only root make hosts (user.max_user_namespaces = 0): run it with sudo", done.stderr)
 
     def test_bad_arguments_are_named(self):
         for arguments, message in [(["--rate", "fast"], "'fast' is not a rate"), (["--hosts", "0"], "1 to 250"),
@@ -113,7 +121,7 @@ class Workers(LabTest):
             subprocess.run(["rm", "-r", folder], check=True)
 
     def test_two_labs_at_once_do_not_meet(self):
-        labs = [self.start("--rate", "200mbit", "--", *TRANSFER, "4", "up") for _ in range(2)]
+        labs = [self.start("--rate", "200mbit", "--", *self.TRANSFER, "4", "up") for _ in range(2)]
         for lab in labs:
             out, err = lab.communicate(timeout=60)
             self.assertEqual((lab.returncode, err), (0, ""))
@@ -149,7 +157,7 @@ class ExitCodes(LabTest):
 
 class Rates(LabTest):
     def speeds(self, hosts, rate, megabytes, who):
-        code, out, err = self.run_lab("--hosts", str(hosts), "--rate", rate, "--", *TRANSFER, str(megabytes), who)
+        code, out, err = self.run_lab("--hosts", str(hosts), "--rate", rate, "--", *self.TRANSFER, str(megabytes), who)
         self.assertEqual(code, 0, err)
         return [float(line.split()[-2]) for line in out.splitlines()]  # "... received MEGABITS_PER_SECOND BUSY"
 
@@ -192,6 +200,47 @@ class Rates(LabTest):
             self.assertAlmostEqual(float(out.split()[-1]), 0.040, delta=0.015)
 
 
+class OrdinaryUser(Rates):
+    """The rates once more, and what else is different, without root: as oneself, or as nobody when that is root."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.mkdtemp(prefix="kith-hostlab-")  # nobody may not see the tree
+        cls.addClassCleanup(shutil.rmtree, folder)
+        os.chmod(folder, 0o755)
+        lab = shutil.copytree(LAB_FOLDER, os.path.join(folder, "lab"))
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        cls.LAB = [*nobody, os.path.join(lab, "hostlab")]
+        cls.TRANSFER = ["/usr/bin/python3", os.path.join(lab, "transfer.py")]
+
+    def test_has_hosts_with_names_memory_and_processes_of_their_own(self):
+        code, out, err = self.run_lab("--", "sh", "-c", "echo $RANK > /dev/shm/mine; echo $(hostname) $(cat /dev/shm/*) "
+                                      "$(ls /sys/class/net) $(getent hosts host1) $(ls /proc | grep -c '^[0-9]')")
+        self.assertEqual(code, 0, err)
+        for rank, line in enumerate(sorted(out.splitlines())):
+            *words, processes = line.split()
+            self.assertEqual(words, [f"[{rank}@host{rank}]", f"host{rank}", str(rank), "eth0", "lo", "10.77.0.2", "host1"])
+            self.assertLess(int(processes), 12)
+        self.assert_nothing_left()
+
+    def test_does_without_what_a_container_hides(self):
+        hidden = "mount -t tmpfs none /sys/fs && mount -t tmpfs none /proc/sys/fs"
+        done = subprocess.run(["unshare", "-Urm", "sh", "-c", f'{hidden} && exec unshare -Urm "$0" "$@"', HOSTLAB, "--", "sh", "-c",
+                               "cat /proc/self/comm; ls /sys/class/net"], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(done.stdout.splitlines()),
+                         [f"[{rank}@host{rank}] {word}" for rank in (0, 1) for word in ("cat", "eth0", "lo")])
+
+    def test_leaves_nothing_after_an_interrupt(self):
+        lab = self.start("--", "sh", "-c", "echo started; exec sleep 50")
+        for _ in range(2):
+            self.await_line(lab, "started")
+        lab.send_signal(signal.SIGINT)
+        lab.communicate(timeout=30)
+        self.assertEqual(lab.returncode, 128 + signal.SIGINT)
+        self.assert_nothing_left()
+
+
 class Orders(LabTest):
     def ask(self, lab, order):
         lab.stdin.write(order + "\n")
@@ -210,7 +259,7 @@ class Orders(LabTest):
             time.sleep(0.05)
 
     def test_link_down_stops_traffic_and_up_brings_it_back(self):
-        lab = self.start("--rate", "200mbit", "--control", "--", *TRANSFER, "100000", "up", stdin=subprocess.PIPE)
+        lab = self.start("--rate", "200mbit", "--control", "--", *self.TRANSFER, "100000", "up", stdin=subprocess.PIPE)
         self.await_traffic(lab, 2)
         self.assertEqual(self.ask(lab, "down 1"), "ok")
         time.sleep(0.1)  # what was already at the switch
@@ -225,7 +274,7 @@ class Orders(LabTest):
         self.assert_nothing_left()
 
     def test_rate_can_change(self):
-        lab = self.start("--rate", "20mbit", "--control", "--", *TRANSFER, "100000", "up", stdin=subprocess.PIPE)
+        lab = self.start("--rate", "20mbit", "--control", "--", *self.TRANSFER, "100000", "up", stdin=subprocess.PIPE)
         self.await_traffic(lab, 0.5)
         speeds = []
         for rate in ("20mbit", "400mbit"):
@@ -252,7 +301,8 @@ class Orders(LabTest):
         word, number, address, pid = lab.stdout.readline().split()
         self.assertEqual((word, number, address), ("host", "0", "10.77.0.1"))
         self.await_line(lab, "ready")
-        there = subprocess.run(["nsenter", "-t", pid, "-m", "-u", "-i", "-n", "-p", "hostname"], capture_output=True, text=True)
+        users = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
+        there = subprocess.run(["nsenter", "-t", pid, *users, "-m", "-u", "-i", "-n", "-p", "hostname"], capture_output=True, text=True)
         self.assertEqual(there.stdout, "host0\n")
         self.assertIn("error 'burn 1' is not an order", self.ask(lab, "burn 1"))
         lab.stdin.close()

@@ -28,16 +28,13 @@ class Host:
         self.index, self.name, self.workers = index, names[index], workers
         self.report, report = os.pipe()
         start, self._start = os.pipe()
-        own = os.open("/proc/self/ns/pid", os.O_RDONLY)
-        kernel.unshare(kernel.NEWPID)
-        self.pid = os.fork()
-        if self.pid == 0:
-            _first_process(names, self.name, workers, start, report)
-        kernel.setns(own, kernel.NEWPID)
-        for fd in (own, report, start, *(worker.sink for worker in workers)):
+        self._keeper = os.fork()
+        if self._keeper == 0:
+            _keep(lambda: _first_process(names, self.name, workers, start, report))
+        for fd in (report, start, *(worker.sink for worker in workers)):
             os.close(fd)
         self.alive = True
-        self._line()  # "there": the namespaces exist
+        self.pid = int(self._line())  # once the namespaces exist
 
     def _line(self):
         text = b""
@@ -61,8 +58,22 @@ class Host:
         """Ends every process of the host at once."""
         if self.alive:
             os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            os.waitpid(self._keeper, 0)
             self.alive = False
+
+
+def _keep(first_process):
+    """Starts the first process of a process namespace and ends with it. A process may give its children such a namespace once, so
+    each host has a process that does just this."""
+    kernel.die_with_parent(signal.SIGKILL)
+    os.setsid()
+    kernel.unshare(kernel.NEWPID)
+    pid = os.fork()
+    if pid == 0:
+        first_process()
+    os.closerange(3, max(int(entry) for entry in os.listdir("/proc/self/fd")) + 1)
+    os.waitpid(pid, 0)
+    os._exit(0)
 
 
 def _first_process(names, name, workers, start, report):
@@ -80,8 +91,9 @@ def _first_process(names, name, workers, start, report):
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        pid = os.readlink("/proc/self")  # as the lab sees it
         _furnish(names, name)
-        os.write(report, b"there\n")
+        os.write(report, f"{pid}\n".encode())
         # A lab that died before the first line above gives no word to start.
         if os.read(start, 1):
             network.keep_order(network.INTERFACE, names.index(name) % os.cpu_count())
@@ -99,8 +111,8 @@ def _furnish(names, name):
     """Namespaces, and the file systems that show them: /proc, /sys, /dev/shm, /etc/hosts."""
     kernel.unshare(kernel.NEWNET | kernel.NEWNS | kernel.NEWUTS | kernel.NEWIPC)
     socket.sethostname(name)
-    kernel.show_network()
-    kernel.mount("proc", "/proc", "proc")
+    kernel.show_network(["lo", network.INTERFACE])
+    kernel.show_processes()
     kernel.mount("shm", "/dev/shm", "tmpfs")
     # The file may lose its name once it is mounted: then nothing of it shows.
     with open("/dev/shm/hosts", "w", encoding="ascii") as hosts:

@@ -30,6 +30,14 @@ def check_order(words, hosts):
             raise ValueError(f"'{host}' is not a host: there are 0 to {hosts - 1}")
 
 
+def _own_network():
+    try:
+        kernel.own_network()
+    except OSError as error:
+        raise Refused(f"this machine lets only root make hosts ({kernel.why_no_users() or error}): run it with sudo") from error
+    kernel.show_network([])
+
+
 class Lines:
     """Puts a stream of bytes into lines."""
 
@@ -65,8 +73,7 @@ class Lab:
     def run(self):
         self._catch_signals()
         # The lab's own namespace is the switch: it goes with this process.
-        kernel.unshare(kernel.NEWNET | kernel.NEWNS)
-        kernel.show_network()
+        _own_network()
         network.make_switch()
         if self.options.latency and not network.has_netem():
             raise Refused("this kernel has no netem, so there is no --latency to be had: leave it out")

@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 
+import kernel
+
 INTERFACE = "eth0"
 SWITCH = "switch"
 
@@ -72,9 +74,13 @@ def has_netem():
 
 def keep_order(device, cpu):
     """Lets one processor receive all packets of a device. Without this the timers of the token buckets spread a connection's
-    packets over the processors, where they overtake each other and look lost to TCP."""
-    with open(f"/sys/class/net/{device}/queues/rx-0/rps_cpus", "w", encoding="ascii") as file:
-        file.write(f"{1 << cpu:x}")
+    packets over the processors, where they overtake each other and look lost to TCP. Only root may say which; for others the
+    device gathers its packets in a queue of its own, which one processor empties at a time."""
+    try:
+        with open(f"/sys/class/net/{device}/queues/rx-0/rps_cpus", "w", encoding="ascii") as file:
+            file.write(f"{1 << cpu:x}")
+    except OSError:
+        kernel.gather_packets(device)
 
 
 def pass_unseen():
