@@ -201,19 +201,20 @@ std::vector<std::string> arguments_of(const MixOptions& options) {
   return arguments;
 }
 
-void run_process(const launch::Place& place, const MixOptions& options) {
-  if (place.workers != options.workers) {
-    throw InputError(cat(options.workers, " workers, and ", place.launcher, " started ", place.workers),
-                     "--workers", "make them agree");
+void run_process(const launch::Assignment& assignment, const MixOptions& options) {
+  if (assignment.workers != options.workers) {
+    throw InputError(
+        cat(options.workers, " workers, and ", assignment.launcher, " started ", assignment.workers),
+        "--workers", "make them agree");
   }
-  StderrLog log(cat("worker ", place.worker), LogLevel::warning);
+  StderrLog log(cat("worker ", assignment.worker), LogLevel::warning);
   launch::JoinOptions joining{.backend = options.backend, .log = &log};
   const std::vector<std::string> arguments = arguments_of(options);
   for (std::size_t i = 1; i + 1 < arguments.size(); i += 2)
     joining.facts.push_back({arguments[i], arguments[i + 1]});
-  const launch::Joined world = launch::join(place, joining);
+  const launch::Joined world = launch::join(assignment, joining);
   const std::vector<Line> lines = run_worker(world.transport(), options);
-  if (place.worker == 0) print(options, lines);
+  if (assignment.worker == 0) print(options, lines);
 }
 
 void run_threads(const MixOptions& options) {
@@ -249,8 +250,8 @@ void run_mix(const MixOptions& options) {
   if (parse_dtype(options.wire, "--wire") == DType::f64) {
     throw InputError("'fp64'", "--wire", "the vectors are fp32; use fp32, bf16 or fp16");
   }
-  const launch::Place place = launch::discover(launch::read_environment());
-  if (place.workers > 1) return run_process(place, options);
+  const launch::Assignment assignment = launch::discover(launch::read_environment());
+  if (assignment.workers > 1) return run_process(assignment, options);
   if (options.backend == "inproc") return run_threads(options);
   if (options.backend != "shm") {
     const std::vector<std::string> known{"shm", "inproc"};

@@ -22,7 +22,7 @@ struct PlanOptions {
   std::vector<std::string> sweeps;
   std::string svg;
   std::string toml;
-  plan::Effort effort;
+  plan::SimulationOptions simulation;
   bool json = false;
   bool why = false;
 };
@@ -51,7 +51,7 @@ void run_sweep(const PlanOptions& options, const plan::Profile& profile) {
                      "a map has two, as --sweep bandwidth=1gbit..100gbit --sweep workers=8..256");
   }
   const plan::Map map = plan::sweep(profile, plan::parse_axis(options.sweeps[0], "--sweep"),
-                                    plan::parse_axis(options.sweeps[1], "--sweep"), options.effort);
+                                    plan::parse_axis(options.sweeps[1], "--sweep"), options.simulation);
   if (!options.svg.empty()) write_file(options.svg, svg_of(map, profile.name));
   if (options.json) {
     std::cout << to_json(map).dump(2) << "\n";
@@ -71,25 +71,25 @@ plan::Candidate explained(const PlanReport& report) {
 }
 
 void run_plan(const PlanOptions& options) {
-  if (options.effort.iterations < 1)
-    throw InputError(cat(options.effort.iterations, " iterations"), "--iterations", "at least 1");
+  if (options.simulation.iterations < 1)
+    throw InputError(cat(options.simulation.iterations, " iterations"), "--iterations", "at least 1");
   const plan::Profile profile = profile_of(options);
   if (!options.sweeps.empty()) return run_sweep(options, profile);
   if (!options.svg.empty())
     throw InputError("a map needs sweeps", "--svg", "give two --sweep, or leave --svg out");
 
-  PlanReport report{profile, plan::evaluate(profile, options.effort), {}, {}};
+  PlanReport report{profile, plan::evaluate(profile, options.simulation), {}, {}};
   report.recommendation = plan::recommend(report.predictions);
-  report.outlook = plan::what_would_change(profile, options.effort);
+  report.outlook = plan::what_would_change(profile, options.simulation);
   if (!options.toml.empty()) write_file(options.toml, plan_toml(profile, report.recommendation));
   if (options.json) {
     nlohmann::ordered_json json = to_json(report);
-    if (options.why) json["why"] = to_json(plan::why(profile, explained(report), options.effort));
+    if (options.why) json["why"] = to_json(plan::why(profile, explained(report), options.simulation));
     std::cout << json.dump(2) << "\n";
     return;
   }
   print_plan(std::cout, report);
-  if (options.why) print_why(std::cout, plan::why(profile, explained(report), options.effort));
+  if (options.why) print_why(std::cout, plan::why(profile, explained(report), options.simulation));
   if (!options.toml.empty()) std::cout << "\nplan written to " << options.toml << "\n";
 }
 
@@ -113,9 +113,9 @@ void add_plan(CLI::App& app) {
       ->allow_extra_args(false);
   plan->add_option("--svg", options->svg, "Write the map to FILE")->option_text("FILE");
   plan->add_option("--toml", options->toml, "Write the recommended plan to FILE")->option_text("FILE");
-  plan->add_option("--iterations", options->effort.iterations, "Simulated iterations of each candidate")
+  plan->add_option("--iterations", options->simulation.iterations, "Simulated iterations of each candidate")
       ->option_text("N");
-  plan->add_option("--seed", options->effort.seed, "Of the simulated times")->option_text("S");
+  plan->add_option("--seed", options->simulation.seed, "Of the simulated times")->option_text("S");
   plan->add_flag("--json", options->json, "Print JSON");
   plan->callback([options] { run_plan(*options); });
 }

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "cli/assignment_flags.h"
 #include "cli/commands.h"
 #include "cli/data_folders.h"
 #include "cli/local_workers.h"
-#include "cli/place_flags.h"
 #include "cli/placement.h"
 #include "cli/run.h"
 #include "kith/base/error.h"
@@ -32,7 +32,7 @@ struct ProfileFlags {
   int steps = 40;
   double link_seconds = 1;
   std::string out = "profile.json";
-  launch::PlaceFlags place;
+  launch::AssignmentFlags assignment;
 };
 
 train::Job job_of(const ProfileFlags& flags) {
@@ -83,12 +83,12 @@ void print(const plan::Measured& measured, const std::string& file) {
   std::printf("profile: %s\nnext: kith plan --profile %s\n", file.c_str(), file.c_str());
 }
 
-void profile_as_worker(const ProfileFlags& flags, const launch::Place& place) {
+void profile_as_worker(const ProfileFlags& flags, const launch::Assignment& assignment) {
   train::Job job = job_of(flags);
-  job.world.workers = place.workers;
-  StderrLog log(cat("worker ", place.worker), LogLevel::warning);
+  job.world.workers = assignment.workers;
+  StderrLog log(cat("worker ", assignment.worker), LogLevel::warning);
   const launch::Joined world =
-      launch::join(place, {.facts = {{"steps", std::to_string(flags.steps)}}, .log = &log});
+      launch::join(assignment, {.facts = {{"steps", std::to_string(flags.steps)}}, .log = &log});
   const SteadyClock clock;
   job.world.nodes = nodes_of(world.transport());
   const auto dataset = train::open_dataset(job, data_folders());
@@ -107,11 +107,11 @@ void profile_as_worker(const ProfileFlags& flags, const launch::Place& place) {
                              .trace = nullptr};
   const train::JobTimes times =
       train::profile_job(job, *dataset, inside, {.steps = flags.steps, .warm_up = 5});
-  if (place.worker != 0) return;
+  if (assignment.worker != 0) return;
 
   measured.name = job.output.name;
   measured.about = cat(job.model.name, " at batch ", job.train.batch, ", measured by kith profile");
-  measured.nodes = job.world.nodes.empty() ? graph::Shape::single_node(place.workers)
+  measured.nodes = job.world.nodes.empty() ? graph::Shape::single_node(assignment.workers)
                                            : graph::Shape::parse(job.world.nodes, "placement");
   measured.forward_s = times.forward_s;
   measured.batch_cv = times.batch_cv;
@@ -127,10 +127,10 @@ void profile_as_worker(const ProfileFlags& flags, const launch::Place& place) {
 }
 
 void run_profile(const ProfileFlags& flags) {
-  launch::PlaceFlags place_flags = flags.place;
-  if (place_flags.worker) place_flags.workers = flags.workers;
-  const launch::Place place = launch::discover(launch::read_environment(), place_flags);
-  if (place.placed()) return profile_as_worker(flags, place);
+  launch::AssignmentFlags assignment_flags = flags.assignment;
+  if (assignment_flags.worker) assignment_flags.workers = flags.workers;
+  const launch::Assignment assignment = launch::discover(launch::read_environment(), assignment_flags);
+  if (assignment.assigned()) return profile_as_worker(flags, assignment);
 
   const train::Job job = job_of(flags);
   train::open_dataset(job, data_folders());  // what is wrong with the job is found before anybody is started
@@ -164,7 +164,7 @@ void add_profile(CLI::App& app) {
       ->check(CLI::Range(0.01, 600.0))
       ->capture_default_str();
   command->add_option("--out", flags->out, "the profile")->capture_default_str();
-  add_place_flags(*command, flags->place);
+  add_assignment_flags(*command, flags->assignment);
   command->callback([flags] { run_profile(*flags); });
 }
 

@@ -7,16 +7,16 @@
 
 #include <unistd.h>
 
+#include "cli/assignment_flags.h"
 #include "cli/commands.h"
 #include "cli/data_folders.h"
 #include "cli/interrupt_watch.h"
 #include "cli/local_workers.h"
-#include "cli/place_flags.h"
 #include "cli/run.h"
 #include "cli/train_worker.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
-#include "kith/launch/place.h"
+#include "kith/launch/assignment.h"
 #include "kith/train/checkpoint_folder.h"
 #include "kith/train/config/read.h"
 #include "kith/train/config/schema.h"
@@ -35,7 +35,7 @@ struct TrainFlags {
   bool print_config = false;
   bool trace = false;
   bool demo = false;
-  launch::PlaceFlags place;
+  launch::AssignmentFlags assignment;
   // What a worker process is told by the one that started it.
   std::string run;
   std::string checkpoint;
@@ -75,38 +75,39 @@ int run_workers(const train::Job& job, const PreparedRun& run) {
 }
 
 void run_as_worker(const TrainFlags& flags) {
-  const launch::Place place = launch::discover(launch::read_environment());
-  if (!place.placed())
+  const launch::Assignment assignment = launch::discover(launch::read_environment());
+  if (!assignment.assigned())
     throw InputError("this process is not a worker", "--in-run", "kith gives it to its own workers alone");
-  end_with(train_prepared(place, {train::RunFolder::open(flags.run), flags.checkpoint}));
+  end_with(train_prepared(assignment, {train::RunFolder::open(flags.run), flags.checkpoint}));
 }
 
 // The job of a world that a launcher started has as many workers as it started.
-std::vector<train::Setting> defaults_of(const launch::Place& place) {
-  if (!place.placed()) return {};
-  return {{cat("world.workers=", place.workers), place.launcher}};
+std::vector<train::Setting> defaults_of(const launch::Assignment& assignment) {
+  if (!assignment.assigned()) return {};
+  return {{cat("world.workers=", assignment.workers), assignment.launcher}};
 }
 
 // True when this process is a worker of such a world, false when it starts workers of its own. InputError
 // when the job asks for another world.
-bool is_worker(const launch::Place& place, const train::ReadJob& read) {
+bool is_worker(const launch::Assignment& assignment, const train::ReadJob& read) {
   const std::int64_t wanted = read.job.world.workers;
-  if (!place.placed() || (place.workers == 1 && wanted > 1)) return false;
-  if (wanted != place.workers) {
-    throw InputError(cat(wanted, " workers are asked for, and ", place.launcher, " started ", place.workers),
-                     train::place_of(read.origins, "world.workers"), "leave it out, or make the two agree");
-  }
-  if (read.job.world.backend == "inproc" && place.workers > 1) {
+  if (!assignment.assigned() || (assignment.workers == 1 && wanted > 1)) return false;
+  if (wanted != assignment.workers) {
     throw InputError(
-        cat("threads of one process, and ", place.launcher, " started ", place.workers, " processes"),
-        train::place_of(read.origins, "world.backend"), "leave it out");
+        cat(wanted, " workers are asked for, and ", assignment.launcher, " started ", assignment.workers),
+        train::place_of(read.origins, "world.workers"), "leave it out, or make the two agree");
+  }
+  if (read.job.world.backend == "inproc" && assignment.workers > 1) {
+    throw InputError(cat("threads of one process, and ", assignment.launcher, " started ", assignment.workers,
+                         " processes"),
+                     train::place_of(read.origins, "world.backend"), "leave it out");
   }
   return true;
 }
 
-void run_fresh(const TrainFlags& flags, const launch::Place& place) {
-  const train::ReadJob read =
-      train::read_job({.defaults = defaults_of(place), .file = flags.config, .settings = settings_of(flags)});
+void run_fresh(const TrainFlags& flags, const launch::Assignment& assignment) {
+  const train::ReadJob read = train::read_job(
+      {.defaults = defaults_of(assignment), .file = flags.config, .settings = settings_of(flags)});
   if (flags.print_config) {
     std::cout << train::print_config(read.job);
     return;
@@ -114,11 +115,11 @@ void run_fresh(const TrainFlags& flags, const launch::Place& place) {
   const auto prepare = [&flags](const train::Job& job) {
     return PreparedRun{train::RunFolder::create(job, flags.out), {}};
   };
-  if (is_worker(place, read)) {
-    if (place.worker == 0 && read.origins.at("world.workers") == place.launcher)
-      std::cout << "world.workers = " << place.workers << ", as " << place.launcher << " started"
+  if (is_worker(assignment, read)) {
+    if (assignment.worker == 0 && read.origins.at("world.workers") == assignment.launcher)
+      std::cout << "world.workers = " << assignment.workers << ", as " << assignment.launcher << " started"
                 << std::endl;
-    end_with(train_placed({place, read, read.origins.contains("world.backend"), prepare}));
+    end_with(train_assigned({assignment, read, read.origins.contains("world.backend"), prepare}));
     return;
   }
   train::check_data(read.job, data_folders());
@@ -145,7 +146,7 @@ PreparedRun prepare_resumed(const train::Job& job, const train::RunFolder& folde
   return {folder, checkpoints.front()};
 }
 
-void resume(const TrainFlags& flags, const launch::Place& place) {
+void resume(const TrainFlags& flags, const launch::Assignment& assignment) {
   if (!flags.config.empty()) {
     throw InputError(cat("'", flags.config, "' is given too"), "--resume",
                      "a run goes on with its own config.toml; change what may change with --set");
@@ -153,14 +154,15 @@ void resume(const TrainFlags& flags, const launch::Place& place) {
   if (!flags.out.empty())
     throw InputError(cat("'", flags.out, "' is given too"), "--out", "a run goes on in its own folder");
   TrainFlags allowed = flags;
-  if (flags.place.worker) allowed.workers.reset();  // it tells the place, not the job
+  if (flags.assignment.worker)
+    allowed.workers.reset();  // it tells which worker this is, not how many the job has
   const std::vector<train::Setting> settings = settings_of(allowed);
   train::check_resumable(settings);
   const train::RunFolder folder = train::RunFolder::open(flags.resume);
   const train::ReadJob read = train::read_job({.file = folder.config().string(), .settings = settings});
   const auto prepare = [&folder](const train::Job& job) { return prepare_resumed(job, folder); };
-  if (is_worker(place, read)) {
-    end_with(train_placed({place, read, false, prepare}));
+  if (is_worker(assignment, read)) {
+    end_with(train_assigned({assignment, read, false, prepare}));
     return;
   }
   const PreparedRun run = prepare(read.job);
@@ -176,9 +178,9 @@ struct DemoRun {
 };
 
 // Both jobs of the demo, checked, before the first begins.
-void run_demo(const TrainFlags& flags, const launch::Place& place) {
-  if (place.workers > 1) {
-    throw InputError(cat(place.launcher, " started ", place.workers, " workers"), "--demo",
+void run_demo(const TrainFlags& flags, const launch::Assignment& assignment) {
+  if (assignment.workers > 1) {
+    throw InputError(cat(assignment.launcher, " started ", assignment.workers, " workers"), "--demo",
                      "the demo starts its own; run it without a launcher");
   }
   if (!flags.config.empty())
@@ -215,13 +217,14 @@ void run_demo(const TrainFlags& flags, const launch::Place& place) {
 
 void run_train(const TrainFlags& flags) {
   if (!flags.run.empty()) return run_as_worker(flags);
-  launch::PlaceFlags place_flags = flags.place;
-  place_flags.workers = flags.workers;
-  const launch::Place place =
-      flags.print_config ? launch::Place() : launch::discover(launch::read_environment(), place_flags);
-  if (!flags.resume.empty()) return resume(flags, place);
-  if (flags.demo) return run_demo(flags, place);
-  run_fresh(flags, place);
+  launch::AssignmentFlags assignment_flags = flags.assignment;
+  assignment_flags.workers = flags.workers;
+  const launch::Assignment assignment = flags.print_config
+                                            ? launch::Assignment()
+                                            : launch::discover(launch::read_environment(), assignment_flags);
+  if (!flags.resume.empty()) return resume(flags, assignment);
+  if (flags.demo) return run_demo(flags, assignment);
+  run_fresh(flags, assignment);
 }
 
 }  // namespace
@@ -243,7 +246,7 @@ void add_train(CLI::App& app) {
   command->add_flag("--print-config", flags->print_config, "print every setting with its meaning, and end");
   command->add_flag("--trace", flags->trace, "write a Chrome trace");
   command->add_flag("--demo", flags->demo, "train decentralised and by all-reduce, and compare");
-  add_place_flags(*command, flags->place);
+  add_assignment_flags(*command, flags->assignment);
   command->add_option("--in-run", flags->run)->group("");
   command->add_option("--from-checkpoint", flags->checkpoint)->group("");
   command->callback([flags] { run_train(*flags); });

@@ -30,22 +30,22 @@ constexpr char kRefused = '!';
 constexpr char kBroken = '?';
 
 // What may differ from machine to machine: places, and how many threads compute.
-constexpr std::array<std::string_view, 5> kOwnBusiness{"data.path", "topology.file", "output.folder",
-                                                       "world.compute_threads", "world.backend"};
+constexpr std::array<std::string_view, 5> kMayDiffer{"data.path", "topology.file", "output.folder",
+                                                     "world.compute_threads", "world.backend"};
 
 std::vector<launch::Fact> facts_of(train::Job job) {
   std::vector<launch::Fact> facts;
   for (const train::Key& key : train::schema()) {
-    if (std::ranges::find(kOwnBusiness, key.name) == kOwnBusiness.end())
+    if (std::ranges::find(kMayDiffer, key.name) == kMayDiffer.end())
       facts.push_back({std::string(key.name), train::toml_text(key.field(job))});
   }
   return facts;
 }
 
 // Worker 0 prepares the run and tells the others; everybody returns the same, or fails alike.
-PreparedRun prepare_together(const PlacedTraining& training, const train::Job& job, comm::Store& store) {
+PreparedRun prepare_together(const AssignedTraining& training, const train::Job& job, comm::Store& store) {
   const std::string key(kRunKey);
-  if (training.place.worker == 0) {
+  if (training.assignment.worker == 0) {
     try {
       PreparedRun run = training.prepare(job);
       store.set(key, cat(kReady, run.folder.path().string(), "\n", run.checkpoint.string()));
@@ -59,7 +59,8 @@ PreparedRun prepare_together(const PlacedTraining& training, const train::Job& j
     }
   }
   const auto told = store.wait(key, SteadyClock().now() + kPatience);
-  if (!told) throw Error("worker 0 has not prepared the run folder", cat("worker ", training.place.worker));
+  if (!told)
+    throw Error("worker 0 has not prepared the run folder", cat("worker ", training.assignment.worker));
   const std::string text = told->substr(1);
   if (told->front() == kRefused) throw InputError(text, "worker 0");
   if (told->front() == kBroken) throw Error(text, "worker 0");
@@ -103,17 +104,17 @@ void report_ending(const train::RunFolder& folder, int code) {
     std::cout << "stopped; go on with: kith train --resume " << folder.path().string() << "\n";
 }
 
-int train_placed(const PlacedTraining& training) {
-  const launch::Place& place = training.place;
+int train_assigned(const AssignedTraining& training) {
+  const launch::Assignment& assignment = training.assignment;
   train::Job job = training.read.job;
   InterruptWatch watch;
-  StderrLog log(cat("worker ", place.worker));
+  StderrLog log(cat("worker ", assignment.worker));
   if (!training.backend_from_job) job.world.backend = "automatic";
-  launch::JoinOptions joining = train::joining(job, place);
+  launch::JoinOptions joining = train::joining(job, assignment);
   joining.facts = facts_of(job);
   joining.log = &log;
   joining.facts.push_back({"steps on the data", std::to_string(train::check_data(job, data_folders()))});
-  const launch::Joined world = launch::join(place, joining);
+  const launch::Joined world = launch::join(assignment, joining);
   job.world.backend = world.transport().backend();
   if (job.world.nodes.empty()) job.world.nodes = nodes_of(world.transport());
 
@@ -121,19 +122,19 @@ int train_placed(const PlacedTraining& training) {
   const train::TrainerOptions options{job, run.folder, run.checkpoint, on_terminal()};
   const int code = train_joined(world, options, watch);
   if (job.output.trace) merge_traces_together(world, options);
-  if (place.worker == 0) report_ending(run.folder, code);
+  if (assignment.worker == 0) report_ending(run.folder, code);
   return code;
 }
 
-int train_prepared(const launch::Place& place, const PreparedRun& run) {
+int train_prepared(const launch::Assignment& assignment, const PreparedRun& run) {
   InterruptWatch watch;
   watch.begin();
   const train::Job job = train::read_job({.file = run.folder.config().string(), .settings = {}}).job;
-  StderrLog log(cat("worker ", place.worker), LogLevel::warning);
-  launch::JoinOptions joining = train::joining(job, place);
+  StderrLog log(cat("worker ", assignment.worker), LogLevel::warning);
+  launch::JoinOptions joining = train::joining(job, assignment);
   joining.facts = facts_of(job);
   joining.log = &log;
-  const launch::Joined world = launch::join(place, joining);
+  const launch::Joined world = launch::join(assignment, joining);
   return train_joined(world, {job, run.folder, run.checkpoint, on_terminal()}, watch);
 }
 

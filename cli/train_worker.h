@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "kith/launch/place.h"
+#include "kith/launch/assignment.h"
 #include "kith/train/config/read.h"
 #include "kith/train/run/run_folder.h"
 
@@ -17,8 +17,8 @@ struct PreparedRun {
 };
 
 // The process as one worker of a world that a launcher started.
-struct PlacedTraining {
-  launch::Place place;
+struct AssignedTraining {
+  launch::Assignment assignment;
   train::ReadJob read;
   // Takes the backend from the job; false: whatever fits the world.
   bool backend_from_job = false;
@@ -29,10 +29,10 @@ struct PlacedTraining {
 
 // The whole run of this worker: joins the world, agrees on the job, trains. Returns the exit code; worker 0
 // says where the run is. InputError on every worker when their jobs differ or prepare refuses.
-int train_placed(const PlacedTraining& training);
+int train_assigned(const AssignedTraining& training);
 
 // The same for a worker whose run was prepared by the process that started it.
-int train_prepared(const launch::Place& place, const PreparedRun& run);
+int train_prepared(const launch::Assignment& assignment, const PreparedRun& run);
 
 // For worker 0 or the process that started the workers: where the run is, or how to go on with it.
 void report_ending(const train::RunFolder& folder, int code);

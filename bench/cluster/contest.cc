@@ -82,7 +82,7 @@ Block Contest::run(const std::string& mode, int untimed, int timed) {
   block.in_kernel = spent.kernel / spent.all;
   block.idle = spent.idle / spent.all;
   block.lap = together(laps);
-  lab_.settle();
+  lab_.wait_until_quiet();
   const std::vector<double> after = lab_.sent();
   block.sent = (std::accumulate(after.begin(), after.end(), 0.0) -
                 std::accumulate(before.begin(), before.end(), 0.0)) /

@@ -37,7 +37,7 @@ std::vector<double> HostLab::sent() {
   return all;
 }
 
-void HostLab::settle() {
+void HostLab::wait_until_quiet() {
   constexpr auto kQuiet = std::chrono::milliseconds(20);
   for (std::vector<double> last; sent() != last;) {
     last = sent();

@@ -27,7 +27,7 @@ class HostLab {
   // Bytes that each host has sent so far, as its interface counted them.
   std::vector<double> sent();
   // Waits until the hosts send no more: what was under way has arrived.
-  void settle();
+  void wait_until_quiet();
 
   // The command line that runs a command on a host, in this program's own environment. REQUIRES: absolute
   // paths.

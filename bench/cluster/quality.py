@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 HOSTLAB = os.path.join(ROOT, "share/hostlab/hostlab")
 
-COMMON = ["optimizer.name=adamw", "schedule.lr=2e-3"]
+COMMON = ["optimizer.name=adamw", "rate.lr=2e-3"]
 # What differs between the two: how workers combine, and how long their second moments remember (a worker's own are noisier).
 JOBS = {
     "all-reduce": ["algorithm.name=allreduce"],

@@ -22,13 +22,14 @@ class Surroundings {
  public:
   explicit Surroundings(const WorkerOptions& options)
       : options_(options),
-        place_(launch::discover(launch::read_environment())),
-        shape_(std::vector<int>(static_cast<std::size_t>(options.hosts), place_.workers / options.hosts)),
-        log_(cat("worker ", place_.worker), LogLevel::warning),
-        alone_(launch::join(launch::Place{}, {.log = &log_})) {
+        assignment_(launch::discover(launch::read_environment())),
+        shape_(
+            std::vector<int>(static_cast<std::size_t>(options.hosts), assignment_.workers / options.hosts)),
+        log_(cat("worker ", assignment_.worker), LogLevel::warning),
+        alone_(launch::join(launch::Assignment{}, {.log = &log_})) {
     if (options.trace != "-") {
       trace_ = telemetry::make_chrome_trace_sink(
-          {.path = cat(options.trace, "/worker-", place_.worker, ".json"), .log = &log_});
+          {.path = cat(options.trace, "/worker-", assignment_.worker, ".json"), .log = &log_});
     }
     // Everybody is worker 0 of its own world: no place for that in a trace of all.
     alone_world_ = world_in(alone_, nullptr);
@@ -36,7 +37,8 @@ class Surroundings {
 
   std::unique_ptr<Contestant> make(const std::string& mode) {
     const bool local = mode == "none";
-    return std::make_unique<Contestant>(local ? alone_world_ : together(), place_.worker, options_.problem,
+    return std::make_unique<Contestant>(local ? alone_world_ : together(), assignment_.worker,
+                                        options_.problem,
                                         options_for(mode, local ? graph::Shape::single_node(1) : shape_));
   }
 
@@ -51,14 +53,14 @@ class Surroundings {
 
   const engine::World& together() {
     if (!together_) {
-      together_.emplace(launch::join(place_, {.backend = options_.transport, .log = &log_}));
+      together_.emplace(launch::join(assignment_, {.backend = options_.transport, .log = &log_}));
       together_world_ = world_in(*together_, trace_.get());
     }
     return together_world_;
   }
 
   const WorkerOptions options_;
-  const launch::Place place_;
+  const launch::Assignment assignment_;
   const graph::Shape shape_;
   const SteadyClock clock_;
   StderrLog log_;

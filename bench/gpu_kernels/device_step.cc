@@ -92,7 +92,7 @@ std::size_t DeviceStep::payload_bytes() const {
 double DeviceStep::bytes(std::int64_t step) const {
   // Reads: the model, the gradient, m, v, the accumulator. Writes: the model, the accumulator.
   double vectors = 7;
-  if (step % kWindow == 0) vectors += 2;
+  if (step % kCommitEvery == 0) vectors += 2;
   const double exchanged = wire_ == DType::f32 ? 1 : 2;  // the neighbour's read; the own copy written
   return vectors * sizeof(float) * static_cast<double>(count_) +
          exchanged * static_cast<double>(payload_bytes());
@@ -126,7 +126,7 @@ Pass<float> DeviceStep::pass(const Tensor& tensor, std::int64_t step, std::vecto
   made.mix = {sources};
   made.gradient = {gradients_[index]};
   made.state = {m_ + first, v_ + first, accumulator_ + first};
-  made.step = kernels::AccumAdamOptions{adam, kWindow};
+  made.step = kernels::AccumAdamOptions{adam, kCommitEvery};
   made.count = tensor.count;
   return made;
 }

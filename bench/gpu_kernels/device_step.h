@@ -10,11 +10,11 @@
 
 namespace kith::bench {
 
-constexpr int kWindow = 4;
+constexpr int kCommitEvery = 4;
 
 // One worker's memory on the GPU and a neighbour's published model, and the step over it: mix with that
-// neighbour, accumulated AdamW over a window of 4, publish. On the fp32 wire the model alternates between the
-// two slots of its window; on the others it keeps its place and the slot gets the encoded copy.
+// neighbour, accumulated AdamW with commits every 4 steps, publish. On the fp32 wire the model alternates
+// between the two slots of its window; on the others it keeps its place and the slot gets the encoded copy.
 class DeviceStep {
  public:
   DeviceStep(std::vector<Tensor> model, DType wire);

@@ -1,6 +1,6 @@
 // gpu_kernels: mix with one neighbour + accumulated AdamW + publish on GPT-2 small's parameters in one
 // launch, against the copy bandwidth of the same GPU in the same run, against separate PyTorch operations,
-// and with rounded wires. Times are medians over windows of 4 steps (one of which commits), by the device's
+// and with rounded wires. Times are medians over periods of 4 steps (one of which commits), by the device's
 // own clock; the variants take turns.
 #include <cstdio>
 #include <functional>
@@ -84,13 +84,13 @@ int run(const Options& options) {
   constexpr std::size_t kCopied = std::size_t{2} << 30;
   const auto from = kernels::cuda::allocate(kCopied), to = kernels::cuda::allocate(kCopied);
   require(cudaMemset(from.get(), 0x3d, kCopied), "filling");
-  const auto window = [&](DeviceStep& step, std::size_t per_launch) {
-    for (std::int64_t k = 1; k <= kWindow; ++k)
+  const auto period = [&](DeviceStep& step, std::size_t per_launch) {
+    for (std::int64_t k = 1; k <= kCommitEvery; ++k)
       step.run(*kernels, k, per_launch);
   };
   const auto bytes_of = [](const DeviceStep& step) {
     double sum = 0;
-    for (std::int64_t k = 1; k <= kWindow; ++k)
+    for (std::int64_t k = 1; k <= kCommitEvery; ++k)
       sum += step.bytes(k);
     return sum;
   };
@@ -98,12 +98,12 @@ int run(const Options& options) {
   std::vector<Mode> modes{
       {"copy", 2.0 * kCopied,
        [&] { require(cudaMemcpyAsync(to.get(), from.get(), kCopied, cudaMemcpyDeviceToDevice), "a copy"); }},
-      {"fp32", bytes_of(f32), [&] { window(f32, kAll); }, kWindow},
-      {"bf16", bytes_of(bf16), [&] { window(bf16, kAll); }, kWindow},
-      {"int8", bytes_of(i8), [&] { window(i8, kAll); }, kWindow},
-      {"fp32, 12 tensors a launch", bytes_of(f32), [&] { window(f32, 12); }, kWindow},
+      {"fp32", bytes_of(f32), [&] { period(f32, kAll); }, kCommitEvery},
+      {"bf16", bytes_of(bf16), [&] { period(bf16, kAll); }, kCommitEvery},
+      {"int8", bytes_of(i8), [&] { period(i8, kAll); }, kCommitEvery},
+      {"fp32, 12 tensors a launch", bytes_of(f32), [&] { period(f32, 12); }, kCommitEvery},
       {"fp32, step that rests", f32.bytes(1), [&] { f32.run(*kernels, 1); }},
-      {"fp32, step that commits", f32.bytes(kWindow), [&] { f32.run(*kernels, kWindow); }},
+      {"fp32, step that commits", f32.bytes(kCommitEvery), [&] { f32.run(*kernels, kCommitEvery); }},
   };
   Stopwatch watch;
   const int rounds = options.quick ? 20 : 60;
@@ -125,11 +125,11 @@ int run(const Options& options) {
     report.measure(cat(mode.name, " milliseconds"), time, "ms");
   }
   const double fused = modes[1].median();
-  std::printf("bytes a step, mean of the window: fp32 %.4f GB, bf16 %.4f GB, int8 %.4f GB\n",
-              1e-9 * modes[1].bytes / kWindow, 1e-9 * modes[2].bytes / kWindow,
-              1e-9 * modes[3].bytes / kWindow);
+  std::printf("bytes a step, mean of 4 steps: fp32 %.4f GB, bf16 %.4f GB, int8 %.4f GB\n",
+              1e-9 * modes[1].bytes / kCommitEvery, 1e-9 * modes[2].bytes / kCommitEvery,
+              1e-9 * modes[3].bytes / kCommitEvery);
   report.at_most("gpu_kernels.fused_ms", fused, 1.05);
-  report.at_least("gpu_kernels.bandwidth", modes[1].bytes / kWindow / fused / copy_bandwidth, 0.93);
+  report.at_least("gpu_kernels.bandwidth", modes[1].bytes / kCommitEvery / fused / copy_bandwidth, 0.93);
   if (separate) {
     std::printf("separate PyTorch operations: %.4f ms a step\n", *separate);
     report.at_least("gpu_kernels.fusion", *separate / fused, 4);

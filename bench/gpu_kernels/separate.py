@@ -1,13 +1,13 @@
 """Mix with one neighbour, accumulated AdamW and publish as separate PyTorch operations on GPT-2 small's parameters.
 
-Prints the median over windows of the milliseconds per step, averaged over a window of 4 steps (the last commits the
+Prints the median over periods of the milliseconds per step, averaged over a period of 4 steps (the last commits the
 moments). Each line of step() is one pass over all parameters, by PyTorch's multi-tensor operations.
 """
 import statistics
 
 import torch
 
-WINDOW, LR, DECAY, B1, B2, EPS = 4, 1e-3, 0.1, 0.9, 0.999, 1e-8
+COMMIT_EVERY, LR, DECAY, B1, B2, EPS = 4, 1e-3, 0.1, 0.9, 0.999, 1e-8
 
 
 def shapes():
@@ -28,12 +28,12 @@ def main():
     matrices = [t for t in x if t.dim() == 2]
 
     def step(k):
-        updates = -(-k // WINDOW)
+        updates = -(-k // COMMIT_EVERY)
         bias1, bias2 = 1 - B1 ** updates, 1 - B2 ** updates
         torch._foreach_mul_(x, 0.5)
         torch._foreach_add_(x, peer, alpha=0.5)
         torch._foreach_mul_(matrices, 1 - LR * DECAY)
-        torch._foreach_add_(a, g, alpha=1 / WINDOW)
+        torch._foreach_add_(a, g, alpha=1 / COMMIT_EVERY)
         now_m = torch._foreach_mul(m, B1)
         torch._foreach_add_(now_m, g, alpha=1 - B1)
         now_v = torch._foreach_mul(v, B2)
@@ -43,7 +43,7 @@ def main():
         torch._foreach_add_(now_v, EPS)
         torch._foreach_addcdiv_(x, now_m, now_v, -LR / bias1)
         torch._foreach_copy_(slot, x)
-        if k % WINDOW == 0:
+        if k % COMMIT_EVERY == 0:
             torch._foreach_mul_(m, B1)
             torch._foreach_add_(m, a, alpha=1 - B1)
             torch._foreach_mul_(v, B2)
@@ -51,14 +51,14 @@ def main():
             torch._foreach_zero_(a)
 
     times = []
-    for window in range(25):
+    for period in range(25):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
-        for k in range(1, WINDOW + 1):
-            step(window * WINDOW + k)
+        for k in range(1, COMMIT_EVERY + 1):
+            step(period * COMMIT_EVERY + k)
         end.record()
         end.synchronize()
-        times.append(begin.elapsed_time(end) / WINDOW)
+        times.append(begin.elapsed_time(end) / COMMIT_EVERY)
     print(f"{statistics.median(times[5:]):.4f}")
 
 

@@ -53,7 +53,7 @@ class Setup {
     options_.adam.lr = 1e-3;
     options_.adam.decay = 0.01;
     options_.adam.decay_kind = kernels::Decay::decoupled;
-    options_.adam.step = 6;  // not the last of its window of 4
+    options_.adam.step = 6;  // one that does not commit
   }
 
   const Arrays& arrays() const { return arrays_; }

@@ -7,9 +7,9 @@
 namespace kith {
 
 // Three kinds of failure (docs/errors.md):
-//   a bug               KITH_CHECK (base/check.h): prints both operands
-//   the environment     Error, or InputError when the user can mend it: names the value, the place, the
-//   remedy a lost or slow peer a value (comm::Outcome), never an exception
+//   a bug                KITH_CHECK (base/check.h): prints both operands
+//   the environment      Error, or InputError when the user can mend it: names value, place and remedy
+//   a lost or slow peer  a value (comm::Outcome), never an exception
 //
 // Nothing in a library calls exit; the command line maps InputError to exit code 2 and the rest to 1.
 class Error : public std::runtime_error {

@@ -8,7 +8,7 @@ namespace kith {
 
 Rank Members::rank_of(WorkerId worker) const {
   const auto at = std::find(workers.begin(), workers.end(), worker);
-  KITH_CHECK(at != workers.end(), cat(worker, " is not a member of epoch ", epoch));
+  KITH_CHECK(at != workers.end(), cat(worker, " is not a member in view ", view));
   return static_cast<Rank>(at - workers.begin());
 }
 

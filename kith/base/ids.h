@@ -18,12 +18,13 @@ inline std::ostream& operator<<(std::ostream& out, WorkerId id) {
   return out << "worker " << id.value;
 }
 
-// A worker's index in the members of an epoch: what schedules speak of.
+// A worker's index in the members of a view: what schedules speak of.
 using Rank = int;
 
-// The ordered workers that a schedule runs over; a new epoch begins when somebody leaves or joins.
+// The ordered workers that a schedule runs over, and the number of this view of them; a new view begins when
+// somebody leaves or joins.
 struct Members {
-  std::uint32_t epoch = 0;
+  std::uint32_t view = 0;
   std::vector<WorkerId> workers;  // indexed by rank
 
   int size() const { return static_cast<int>(workers.size()); }
@@ -32,19 +33,19 @@ struct Members {
   // REQUIRES: the worker is a member.
   Rank rank_of(WorkerId worker) const;
 
-  // Workers 0..n-1 in epoch 0.
+  // Workers 0..n-1 in view 0.
   static Members first(int n);
 };
 
-// What a published slot holds. Ordered: a later epoch is later whatever its step.
+// What a published slot holds. Ordered: a later view is later whatever its step.
 struct Version {
-  std::uint32_t epoch = 0;
+  std::uint32_t view = 0;
   std::uint64_t step = 0;
   auto operator<=>(const Version&) const = default;
 };
 
 inline std::ostream& operator<<(std::ostream& out, Version v) {
-  return out << v.epoch << ":" << v.step;
+  return out << v.view << ":" << v.step;
 }
 
 }  // namespace kith

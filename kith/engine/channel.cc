@@ -165,7 +165,7 @@ const gossip::Gathered& Channel<T>::gather(const graph::WorkerRound& round, cons
   if (!own.values) own.values = lossy() ? static_cast<const void*>(values_.data()) : published;
   if (!work_.device.host()) own.published = nullptr;  // Note [One's own rounding]
   if (across_) {
-    work_.completions.settle();  // the averaging begins there
+    work_.completions.drain();  // the averaging begins there
     if (averaging_.valid()) return take_mean(own);
   }
   gossip::GatherOptions options = gather_options(published_);

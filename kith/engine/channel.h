@@ -86,7 +86,7 @@ class Channel {
   // A message is on its way from its publication until this worker has taken it up.
   void trace_messages() const;
   gossip::GatherOptions gather_options(std::uint64_t number) const;
-  Version version(std::uint64_t number) const { return {world_.members.epoch, number}; }
+  Version version(std::uint64_t number) const { return {world_.members.view, number}; }
 
   const World& world_;
   const ChannelOptions options_;

@@ -9,8 +9,8 @@ Completions::Completions(kernels::Device& device)
 
 Completions::~Completions() {
   try {
-    settle();
-  } catch (...) {  // whoever still cares has settled before
+    drain();
+  } catch (...) {  // whoever still cares has drained before
   }
 }
 
@@ -25,7 +25,7 @@ void Completions::submit(kernels::Mark mark, Job job) {
   });
 }
 
-void Completions::settle() {
+void Completions::drain() {
   if (thread_) thread_->drain();
 }
 

@@ -15,7 +15,7 @@ namespace kith::engine {
 // releases. So no queue ever waits for another worker, and a worker that dies takes no neighbour's device
 // with it.
 //
-// The main thread settles at the start of a step: it returns when all that the step before has put off is
+// The main thread drains at the start of a step: that returns when all that the step before has put off is
 // done. The device then still has the forward and the backward pass of this step to do, so it does not run
 // dry; and windows are never used by two threads at once. The host is thus at most one step ahead of its
 // device.
@@ -35,7 +35,7 @@ class Completions {
   void submit(kernels::Mark mark, Job job);
 
   // Returns when everything submitted is done; rethrows the first exception of a job.
-  void settle();
+  void drain();
 
  private:
   const std::unique_ptr<kernels::Queue> queue_;

@@ -154,7 +154,7 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
 // What was put off uses everything else, and so may the device.
 Engine::Impl::~Impl() {
   try {
-    work_.completions.settle();
+    work_.completions.drain();
     kernels::wait(work_.device.compute().mark());
   } catch (const std::exception& e) {
     world_.log->error(cat(world_.self(), ", end of ", options_.name, ": ", e.what()));
@@ -246,7 +246,7 @@ void Engine::Impl::publish_first() {
 StepReport Engine::Impl::step(std::span<const SegmentInput> inputs, const StepOptions& step_options) {
   KITH_CHECK(started_, "start() or resume() comes before the first step");
   KITH_CHECK_EQ(inputs.size(), segments_.size(), "one input per segment");
-  work_.completions.settle();
+  work_.completions.drain();
   if (reduction_threads_) reduce_rest(inputs);
   StepReport report;
   report.step = steps_;
@@ -414,7 +414,7 @@ double Engine::consensus_distance() {
 }
 
 std::vector<double> Engine::gather(double value) {
-  impl_->work_.completions.settle();
+  impl_->work_.completions.drain();
   return impl_->collectives().f32->gather(value, impl_->deadline());
 }
 

@@ -19,9 +19,8 @@ namespace kith::engine {
 // What a step does with gradients that hold inf or NaN.
 //   use   what plain arithmetic does
 //   skip  the worker mixes with its neighbours but does not move; moments and step counts stay. Costs one
-//   pass over the
-//         gradients, and the host waits for the device: whether a step counts decides what the next one
-//         computes
+//         pass over the gradients, and the host waits for the device: whether a step counts decides what
+//         the next one computes
 enum class NonFinite : std::uint8_t { use, skip };
 
 struct StepOptions {

@@ -155,7 +155,7 @@ void Collective<T>::broadcast(std::span<T> x, Rank root, Deadline deadline) {
 
 template <class T>
 std::vector<double> Collective<T>::gather(double value, Deadline deadline) {
-  const Version version{members_.epoch, scalar_step_++};
+  const Version version{members_.view, scalar_step_++};
   std::memcpy(begin(*scalars_, version, transport_.self(), deadline).data(), &value, sizeof(value));
   publish(*scalars_, version, sizeof(value), members_, transport_.self());
   std::vector<double> values(static_cast<std::size_t>(members_.size()),

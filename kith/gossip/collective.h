@@ -48,7 +48,7 @@ class Collective {
   double squared_consensus_distance(std::span<const T> x, Deadline deadline);
 
  private:
-  Version next_vector() { return {members_.epoch, vector_step_}; }
+  Version next_vector() { return {members_.view, vector_step_}; }
   comm::Transport& transport_;
   const Members members_;
   kernels::Kernels<T>& kernels_;

@@ -100,7 +100,7 @@ class Probe {
     for (bool more = true; more;) {
       const Clock::Time start = clock_.now();
       more = seconds_each.size() < 5 || (start < end && seconds_each.size() < 20'000);
-      const Version version{members_.epoch, ++step_};
+      const Version version{members_.view, ++step_};
       const auto slot = window_->begin(version, deadline());
       if (const auto* held = std::get_if<comm::Late>(&slot))
         throw Error(cat(held->peer, " holds a probe for too long"), "measuring the links");

@@ -50,7 +50,7 @@ class Mixer {
 
  private:
   Own own(Version v);
-  Version version(std::int64_t t) const { return {members_.epoch, static_cast<std::uint64_t>(t)}; }
+  Version version(std::int64_t t) const { return {members_.view, static_cast<std::uint64_t>(t)}; }
   void publish(std::int64_t t);
   RoundReport mix_group_across(const graph::WorkerRound& round, const Own& own,
                                const kernels::Destination<T>& to, const GatherOptions& options);

@@ -53,7 +53,7 @@ void check_adam(const AdamOptions& options) {
 }
 
 void check_accum_adam(const AccumAdamOptions& options) {
-  KITH_CHECK_GE(options.window, 1, "a window has at least one step");
+  KITH_CHECK_GE(options.commit_every, 1, "steps between commits of the moments");
   check_adam(options.adam);
 }
 

@@ -88,13 +88,13 @@ struct AdamOptions {
   std::int64_t step = 1;  // of this parameter, from 1: bias correction
 };
 
-// Accumulated Adam (docs/kernels.md): the committed moments M, V change once per window of `window` steps;
-// `step` counts this parameter's steps from 1, the bias correction uses ceil(step / window), and the window's
-// last step commits: M <- b1 M + (1-b1) a, V <- b2 V + (1-b2) a^2, a <- 0.
+// Accumulated Adam (docs/kernels.md): the moments M, V are committed every `commit_every` steps; `step`
+// counts this parameter's steps from 1, the bias correction uses ceil(step / commit_every), and a step that
+// commits does M <- b1 M + (1-b1) a, V <- b2 V + (1-b2) a^2, a <- 0.
 struct AccumAdamOptions {
   AdamOptions adam;
-  int window = 4;
-  bool commits() const { return adam.step % window == 0; }
+  int commit_every = 4;
+  bool commits() const { return adam.step % commit_every == 0; }
 };
 
 struct MixOnly {};

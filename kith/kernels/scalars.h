@@ -61,9 +61,9 @@ struct AdamScalars {
   C gradient_scale, b1, c1, b2, c2, rate, correction, eps, decay, shrink, share;
   bool couples, shrinks;
 
-  // Bias correction by `updates`, the number of times that the moments have moved; `window` as in
-  // AccumAdamOptions.
-  AdamScalars(const Gradient& gradient, const AdamOptions& o, std::int64_t updates, int window)
+  // Bias correction by `updates`, the number of times that the moments have moved; `commit_every`
+  // as in AccumAdamOptions.
+  AdamScalars(const Gradient& gradient, const AdamOptions& o, std::int64_t updates, int commit_every)
       : gradient_scale(static_cast<C>(gradient.scale)),
         b1(static_cast<C>(o.beta1)),
         c1(static_cast<C>(1 - o.beta1)),
@@ -74,13 +74,13 @@ struct AdamScalars {
         eps(static_cast<C>(o.eps)),
         decay(static_cast<C>(o.decay)),
         shrink(static_cast<C>(1 - o.lr * o.decay)),
-        share(static_cast<C>(1.0 / window)),
+        share(static_cast<C>(1.0 / commit_every)),
         couples(o.decay != 0 && o.decay_kind == Decay::coupled),
         shrinks(o.decay != 0 && o.decay_kind == Decay::decoupled) {}
 
   AdamScalars(const Gradient& gradient, const AdamOptions& o) : AdamScalars(gradient, o, o.step, 1) {}
   AdamScalars(const Gradient& gradient, const AccumAdamOptions& o)
-      : AdamScalars(gradient, o.adam, (o.adam.step + o.window - 1) / o.window, o.window) {}
+      : AdamScalars(gradient, o.adam, (o.adam.step + o.commit_every - 1) / o.commit_every, o.commit_every) {}
 };
 
 }  // namespace kith::kernels

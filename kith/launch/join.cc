@@ -40,26 +40,28 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unnamed host";
 }
 
-std::string own_name(const Place& place) {
-  return cat("worker ", place.worker);
+std::string own_name(const Assignment& assignment) {
+  return cat("worker ", assignment.worker);
 }
 
-std::vector<Fact> facts_of(const Place& place, const JoinOptions& options) {
+std::vector<Fact> facts_of(const Assignment& assignment, const JoinOptions& options) {
   std::vector<Fact> facts{{"kith's version", KITH_VERSION},
                           {"the windows' protocol", std::to_string(comm::protocol::kProtocol)},
-                          {"the run", place.run},
-                          {"the number of workers", std::to_string(place.workers)},
+                          {"the run", assignment.run},
+                          {"the number of workers", std::to_string(assignment.workers)},
                           {"the transport", options.backend}};
   facts.insert(facts.end(), options.facts.begin(), options.facts.end());
   return facts;
 }
 
-std::unique_ptr<comm::TcpStoreServer> serve(const Place& place, Log* log) {
-  const MeetingPoint& at = *place.store;
+std::unique_ptr<comm::TcpStoreServer> serve(const Assignment& assignment, Log* log) {
+  const MeetingPoint& at = *assignment.store;
   std::unique_ptr<comm::TcpStoreServer> server;
   try {
-    server = std::make_unique<comm::TcpStoreServer>(comm::TcpStoreServerOptions{
-        .listen = {.at = at.address, .interface = place.interface}, .secret = place.secret, .log = log});
+    server = std::make_unique<comm::TcpStoreServer>(
+        comm::TcpStoreServerOptions{.listen = {.at = at.address, .interface = assignment.interface},
+                                    .secret = assignment.secret,
+                                    .log = log});
   } catch (const InputError&) {
     throw;
   } catch (const Error& error) {
@@ -67,8 +69,8 @@ std::unique_ptr<comm::TcpStoreServer> serve(const Place& place, Log* log) {
   }
   if (log) {
     log->info(cat("the store listens on ", comm::net::text_of(server->bound()), " (", at.origin, "), ",
-                  place.secret.empty() ? "whoever reaches it may join: KITH_SECRET_FILE is not set"
-                                       : "joining needs the run secret"));
+                  assignment.secret.empty() ? "whoever reaches it may join: KITH_SECRET_FILE is not set"
+                                            : "joining needs the run secret"));
   }
   return server;
 }
@@ -88,11 +90,11 @@ std::optional<std::string> wait_for(comm::Store& store, const std::string& key, 
 }
 
 // Worker 0's part: hears everybody out and publishes what it found.
-void judge(comm::Store& store, const Place& place, Deadline deadline, Log* log) {
+void judge(comm::Store& store, const Assignment& assignment, Deadline deadline, Log* log) {
   std::vector<std::vector<Fact>> facts;
   std::vector<int> missing;
-  for (int worker = 0; worker < place.workers; ++worker) {
-    const std::string explanation = cat("waits for worker ", worker, " to join, of ", place.workers);
+  for (int worker = 0; worker < assignment.workers; ++worker) {
+    const std::string explanation = cat("waits for worker ", worker, " to join, of ", assignment.workers);
     const auto told = wait_for(store, key_of(worker), deadline, log, explanation);
     if (!told) {
       missing.push_back(worker);
@@ -110,32 +112,34 @@ void judge(comm::Store& store, const Place& place, Deadline deadline, Log* log) 
   store.set(kVerdict, verdict);
 }
 
-void agree(comm::Store& store, const Place& place, const JoinOptions& options, Deadline deadline) {
+void agree(comm::Store& store, const Assignment& assignment, const JoinOptions& options, Deadline deadline) {
   const std::string who = cat(host_name(), ", process ", ::getpid());
   std::vector<Fact> record{{who, hex(random_bytes(8))}};
-  for (Fact& fact : facts_of(place, options))
+  for (Fact& fact : facts_of(assignment, options))
     record.push_back(std::move(fact));
   const std::string own = encode_facts(record);
-  if (const std::string first = store.set_once(key_of(place.worker), own); first != own) {
-    throw InputError(cat("there is one already: ", decode_facts(first).front().name), own_name(place),
+  if (const std::string first = store.set_once(key_of(assignment.worker), own); first != own) {
+    throw InputError(cat("there is one already: ", decode_facts(first).front().name), own_name(assignment),
                      "each worker's number must be given once, and a store serves one run");
   }
-  if (place.worker == 0) judge(store, place, deadline, options.log);
+  if (assignment.worker == 0) judge(store, assignment, deadline, options.log);
   const auto verdict = wait_for(store, std::string(kVerdict), deadline + kAnswer, options.log,
                                 "has joined and waits for the others");
   const std::string limit = cat("within ", seconds(options.patience), " s");
-  if (!verdict) throw Error(cat("worker 0 has not answered ", limit), own_name(place), "see how it ended");
+  if (!verdict)
+    throw Error(cat("worker 0 has not answered ", limit), own_name(assignment), "see how it ended");
   const std::string problem = verdict->substr(1);
   if (verdict->front() == kMissing)
-    throw Error(cat(problem, " ", limit), own_name(place), "see how it ended");
+    throw Error(cat(problem, " ", limit), own_name(assignment), "see how it ended");
   if (verdict->front() == kDiffer)
-    throw InputError(cat("the workers differ: ", problem), own_name(place), "start all with the same setup");
+    throw InputError(cat("the workers differ: ", problem), own_name(assignment),
+                     "start all with the same setup");
 }
 
-BackendQuestion question_of(const Place& place, const JoinOptions& options) {
+BackendQuestion question_of(const Assignment& assignment, const JoinOptions& options) {
   return {.asked = options.backend,
-          .workers = place.workers,
-          .one_machine = place.local_workers == place.workers,
+          .workers = assignment.workers,
+          .one_machine = assignment.local_workers == assignment.workers,
           .on_gpu = options.gpu.has_value()};
 }
 
@@ -149,36 +153,36 @@ Joined::~Joined() {
   if (server_) server_->drain(SteadyClock().now() + kFarewell);
 }
 
-Joined join(const Place& place, const JoinOptions& asked) {
+Joined join(const Assignment& assignment, const JoinOptions& asked) {
   JoinOptions options = asked;
-  options.backend = choose_backend(question_of(place, asked), backend_available);
+  options.backend = choose_backend(question_of(assignment, asked), backend_available);
   const Deadline deadline = SteadyClock().now() + options.patience;
   Joined world;
-  world.members_ = Members::first(place.workers);
-  if (!place.store) {
+  world.members_ = Members::first(assignment.workers);
+  if (!assignment.store) {
     world.store_ = std::make_unique<comm::MemoryStore>();
-  } else if (place.store->is_folder()) {
-    world.store_ = std::make_unique<comm::FileStore>(place.store->folder);
+  } else if (assignment.store->is_folder()) {
+    world.store_ = std::make_unique<comm::FileStore>(assignment.store->folder);
   } else {
-    if (place.worker == 0) world.server_ = serve(place, options.log);
+    if (assignment.worker == 0) world.server_ = serve(assignment, options.log);
     comm::TcpStoreOptions client{
-        .server = world.server_ ? reach(world.server_->bound()) : place.store->address,
-        .secret = place.secret,
+        .server = world.server_ ? reach(world.server_->bound()) : assignment.store->address,
+        .secret = assignment.secret,
         .log = options.log};
-    if (!world.server_) client.interface = place.interface;
+    if (!world.server_) client.interface = assignment.interface;
     world.store_ = std::make_unique<comm::TcpStore>(client, deadline);
   }
-  agree(*world.store_, place, options, deadline);
+  agree(*world.store_, assignment, options, deadline);
 
   comm::TransportOptions transport;
-  transport.self = WorkerId{place.worker};
+  transport.self = WorkerId{assignment.worker};
   transport.workers = world.members_.workers;
   transport.store = world.store_.get();
-  if (place.workers == 1) transport.world = comm::InprocWorld::create(1);
+  if (assignment.workers == 1) transport.world = comm::InprocWorld::create(1);
   transport.device = options.gpu.value_or(0);
   transport.log = options.log;
-  transport.network.secret = place.secret;
-  transport.network.interface = place.interface;
+  transport.network.secret = assignment.secret;
+  transport.network.interface = assignment.interface;
   transport.network.meet_within = options.patience;
   world.transport_ = comm::make_transport(options.backend, transport);
   return world;

@@ -11,7 +11,7 @@
 #include "kith/comm/store.h"
 #include "kith/comm/tcp_store_server.h"
 #include "kith/comm/transport.h"
-#include "kith/launch/place.h"
+#include "kith/launch/assignment.h"
 
 namespace kith::launch {
 
@@ -48,7 +48,7 @@ class Joined {
 
  private:
   Joined() = default;
-  friend Joined join(const Place& place, const JoinOptions& options);
+  friend Joined join(const Assignment& assignment, const JoinOptions& options);
 
   std::unique_ptr<comm::TcpStoreServer> server_;  // worker 0, where the store is not a folder
   std::unique_ptr<comm::Store> store_;
@@ -60,8 +60,8 @@ class Joined {
 // agrees with everybody, and makes the transport. Blocks until all workers have come.
 //
 // InputError on every worker when some fact differs (the message names the fact, the workers and their
-// values); on this one alone when its secret or its place is not right. Error when a worker has not come
+// values); on this one alone when its secret or its assignment is not right. Error when a worker has not come
 // within the patience, on everybody that has; when the port is in use or the store is lost.
-Joined join(const Place& place, const JoinOptions& options = {});
+Joined join(const Assignment& assignment, const JoinOptions& options = {});
 
 }  // namespace kith::launch

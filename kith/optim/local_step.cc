@@ -71,7 +71,7 @@ class AccumAdam final : public LocalStep<T> {
 
   kernels::Pass<T> pass(const kernels::Destination<T>& to, const kernels::Mix& mix, const StepInput& input,
                         const std::array<T*, 3>& state, std::size_t count) const override {
-    const kernels::AccumAdamOptions accum{adam_options(options_, input, decay_), options_.window};
+    const kernels::AccumAdamOptions accum{adam_options(options_, input, decay_), options_.commit_every};
     return {to, mix, input.gradient, state, accum, count};
   }
 
@@ -100,7 +100,7 @@ void validate(const OptimizerOptions& options) {
   require(options.beta1 >= 0 && options.beta1 < 1, "beta1", options.beta1, "0 <= beta1 < 1");
   require(options.beta2 >= 0 && options.beta2 < 1, "beta2", options.beta2, "0 <= beta2 < 1");
   require(options.eps > 0 && options.eps < 1, "eps", options.eps, "0 < eps < 1");
-  require(options.window >= 1, "window", options.window, "at least 1");
+  require(options.commit_every >= 1, "commit_every", options.commit_every, "at least 1");
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
     throw InputError(cat("momentum ", options.momentum, " and dampening ", options.dampening),
                      "optimizer.nesterov", "Nesterov needs a momentum and no dampening");

@@ -15,7 +15,7 @@ struct OptimizerOptions {
   double beta1 = 0.9;          // adam family
   double beta2 = 0.999;
   double eps = 1e-8;
-  int window = 4;  // accum-adam, accum-adamw: steps between commits of the moments
+  int commit_every = 4;  // accum-adam, accum-adamw: steps between commits of the moments
 };
 
 std::vector<std::string> optimizer_names();

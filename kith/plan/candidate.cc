@@ -66,14 +66,15 @@ std::vector<Candidate> variations(const Candidate& candidate) {
   return all;
 }
 
-sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate, const Effort& effort) {
+sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate,
+                          const SimulationOptions& simulation) {
   sim::Scenario scenario;
   scenario.placement = profile.nodes;
   scenario.job = candidate.bucket_bytes > 0 ? rebucket(profile.job, candidate.bucket_bytes) : profile.job;
   scenario.network = profile.network;
   if (!candidate.all_reduce()) {
-    scenario.schedule =
-        graph::make_schedule({.topology = candidate.topology, .shape = profile.nodes, .seed = effort.seed});
+    scenario.schedule = graph::make_schedule(
+        {.topology = candidate.topology, .shape = profile.nodes, .seed = simulation.seed});
     stagger(scenario);
   }
   scenario.collective = candidate.collective;
@@ -81,9 +82,9 @@ sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate, co
   scenario.every = candidate.every;
   // A schedule of one round settles at once.
   const bool settles = scenario.schedule && scenario.schedule->period() == 1;
-  scenario.iterations =
-      settles ? std::min(effort.iterations, settled_iterations(profile.nodes.workers())) : effort.iterations;
-  scenario.seed = effort.seed;
+  scenario.iterations = settles ? std::min(simulation.iterations, settled_iterations(profile.nodes.workers()))
+                                : simulation.iterations;
+  scenario.seed = simulation.seed;
   return scenario;
 }
 

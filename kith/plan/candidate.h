@@ -29,7 +29,7 @@ struct Candidate {
 };
 
 // Sizes of the simulations behind a prediction.
-struct Effort {
+struct SimulationOptions {
   int iterations = 400;  // fewer bias one-peer schedules
   std::uint64_t seed = 0;
 };
@@ -42,6 +42,7 @@ std::vector<Candidate> plain_candidates();
 std::vector<Candidate> variations(const Candidate& candidate);
 
 // REQUIRES: the candidate's topology exists for the profile's nodes (InputError otherwise).
-sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate, const Effort& effort);
+sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate,
+                          const SimulationOptions& simulation);
 
 }  // namespace kith::plan

@@ -13,30 +13,30 @@ bool faster(const Prediction& a, const Prediction& b) {
 
 }  // namespace
 
-Prediction predict(const Profile& profile, const Candidate& candidate, const Effort& effort) {
-  const sim::Scenario scenario = scenario_of(profile, candidate, effort);
+Prediction predict(const Profile& profile, const Candidate& candidate, const SimulationOptions& simulation) {
+  const sim::Scenario scenario = scenario_of(profile, candidate, simulation);
   return {candidate, sim::simulate(scenario), quality_of(scenario), 1};
 }
 
-Prediction best_all_reduce(const Profile& profile, const Effort& effort) {
-  const Prediction ring = predict(profile, {kAllReduce, sim::Collective::ring}, effort);
-  const Prediction hierarchical = predict(profile, {kAllReduce, sim::Collective::three_hop}, effort);
+Prediction best_all_reduce(const Profile& profile, const SimulationOptions& simulation) {
+  const Prediction ring = predict(profile, {kAllReduce, sim::Collective::ring}, simulation);
+  const Prediction hierarchical = predict(profile, {kAllReduce, sim::Collective::three_hop}, simulation);
   return faster(hierarchical, ring) ? hierarchical : ring;
 }
 
-Prediction best_mixing(const Profile& profile, const Effort& effort) {
-  Prediction best = predict(profile, {"aer"}, effort);
+Prediction best_mixing(const Profile& profile, const SimulationOptions& simulation) {
+  Prediction best = predict(profile, {"aer"}, simulation);
   for (const char* topology : {"exp", "base"}) {
-    Prediction other = predict(profile, {topology}, effort);
+    Prediction other = predict(profile, {topology}, simulation);
     if (faster(other, best)) best = std::move(other);
   }
   return best;
 }
 
-std::vector<Prediction> evaluate(const Profile& profile, const Effort& effort) {
+std::vector<Prediction> evaluate(const Profile& profile, const SimulationOptions& simulation) {
   std::vector<Prediction> all;
   for (const Candidate& candidate : plain_candidates())
-    all.push_back(predict(profile, candidate, effort));
+    all.push_back(predict(profile, candidate, simulation));
   std::stable_sort(all.begin(), all.end(), faster);
 
   std::vector<Candidate> promising;
@@ -56,7 +56,7 @@ std::vector<Prediction> evaluate(const Profile& profile, const Effort& effort) {
   KITH_CHECK(reducing, "all-reduce is always a candidate");
   for (const Candidate& candidate : promising) {
     for (const Candidate& variation : variations(candidate))
-      all.push_back(predict(profile, variation, effort));
+      all.push_back(predict(profile, variation, simulation));
   }
   for (Prediction& p : all)
     p.speed_up = baseline_s / p.time.iteration_s;

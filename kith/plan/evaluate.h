@@ -18,13 +18,13 @@ struct Prediction {
 
 // Simulates every plain candidate, then the variations of the fastest all-reduce and of the three fastest
 // topologies; fastest first. Topologies that cannot be built for these nodes are left out.
-std::vector<Prediction> evaluate(const Profile& profile, const Effort& effort);
+std::vector<Prediction> evaluate(const Profile& profile, const SimulationOptions& simulation);
 
 // The faster of the two plain all-reduces.
-Prediction best_all_reduce(const Profile& profile, const Effort& effort);
+Prediction best_all_reduce(const Profile& profile, const SimulationOptions& simulation);
 // The fastest plain candidate of a few that hold their own at every size: aer, exp, base.
-Prediction best_mixing(const Profile& profile, const Effort& effort);
+Prediction best_mixing(const Profile& profile, const SimulationOptions& simulation);
 
-Prediction predict(const Profile& profile, const Candidate& candidate, const Effort& effort);
+Prediction predict(const Profile& profile, const Candidate& candidate, const SimulationOptions& simulation);
 
 }  // namespace kith::plan

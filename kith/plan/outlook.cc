@@ -7,9 +7,9 @@
 namespace kith::plan {
 namespace {
 
-bool mixing_wins(const Profile& profile, const Effort& effort) {
-  return best_mixing(profile, effort).time.iteration_s * kWorthChanging <=
-         best_all_reduce(profile, effort).time.iteration_s;
+bool mixing_wins(const Profile& profile, const SimulationOptions& simulation) {
+  return best_mixing(profile, simulation).time.iteration_s * kWorthChanging <=
+         best_all_reduce(profile, simulation).time.iteration_s;
 }
 
 const char* answer(bool mixing) {
@@ -23,9 +23,10 @@ struct Step {
 
 // The first step, nearest first, at which the answer turns.
 std::string turning_point(const std::string& what, const std::vector<Step>& steps, bool now,
-                          const Effort& effort) {
+                          const SimulationOptions& simulation) {
   for (const Step& step : steps) {
-    if (mixing_wins(step.profile, effort) != now) return cat(what, ": ", answer(!now), " from ", step.text);
+    if (mixing_wins(step.profile, simulation) != now)
+      return cat(what, ": ", answer(!now), " from ", step.text);
   }
   return cat(what, ": ", answer(now), " still, as far as ", steps.back().text);
 }
@@ -65,11 +66,11 @@ std::vector<Step> spreads(const Profile& profile, bool up) {
 
 }  // namespace
 
-std::vector<std::string> what_would_change(const Profile& profile, const Effort& effort) {
-  const bool now = mixing_wins(profile, effort);
+std::vector<std::string> what_would_change(const Profile& profile, const SimulationOptions& simulation) {
+  const bool now = mixing_wins(profile, simulation);
   std::vector<std::string> sentences;
   const auto add = [&](const std::string& what, const std::vector<Step>& steps) {
-    if (!steps.empty()) sentences.push_back(turning_point(what, steps, now, effort));
+    if (!steps.empty()) sentences.push_back(turning_point(what, steps, now, simulation));
   };
   // Mixing gains by slow links, many workers and spread; look where the other answer may lie.
   if (profile.nodes.nodes() > 1) add("bandwidth", bandwidths(profile, now));

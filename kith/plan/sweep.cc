@@ -111,7 +111,7 @@ Profile at(const Profile& profile, const Axis& axis, std::size_t index) {
   return with_nodes(profile, graph::Shape(std::move(nodes)));
 }
 
-Map sweep(const Profile& profile, const Axis& across, const Axis& down, const Effort& effort) {
+Map sweep(const Profile& profile, const Axis& across, const Axis& down, const SimulationOptions& simulation) {
   if (across.swept == down.swept)
     throw InputError(cat("both sweeps vary ", name_of(down.swept)), "--sweep", "give two different ones");
   Map map{across, down, {}};
@@ -119,8 +119,8 @@ Map sweep(const Profile& profile, const Axis& across, const Axis& down, const Ef
     const Profile in_row = at(profile, down, row);
     for (std::size_t column = 0; column < across.values.size(); ++column) {
       const Profile here = at(in_row, across, column);
-      const Prediction reduce = best_all_reduce(here, effort);
-      const Prediction mixing = best_mixing(here, effort);
+      const Prediction reduce = best_all_reduce(here, simulation);
+      const Prediction mixing = best_mixing(here, simulation);
       map.cells.push_back({reduce.time.iteration_s / mixing.time.iteration_s, mixing.candidate.topology,
                            reduce.time.iteration_s, mixing.time.iteration_s});
     }

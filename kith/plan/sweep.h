@@ -44,6 +44,6 @@ struct Map {
 };
 
 // REQUIRES: the axes vary different things (InputError otherwise).
-Map sweep(const Profile& profile, const Axis& across, const Axis& down, const Effort& effort);
+Map sweep(const Profile& profile, const Axis& across, const Axis& down, const SimulationOptions& simulation);
 
 }  // namespace kith::plan

@@ -24,28 +24,28 @@ double seconds_of(const sim::Scenario& scenario) {
 
 }  // namespace
 
-Why why(const Profile& profile, const Candidate& candidate, const Effort& effort) {
+Why why(const Profile& profile, const Candidate& candidate, const SimulationOptions& simulation) {
   KITH_CHECK(!candidate.all_reduce(), "the factors are those of a topology");
   Why result;
-  result.all_reduce = best_all_reduce(profile, effort);
-  result.mixing = predict(profile, candidate, effort);
+  result.all_reduce = best_all_reduce(profile, simulation);
+  result.mixing = predict(profile, candidate, simulation);
   const double base = result.all_reduce.time.iteration_s;
   const Candidate& reduce = result.all_reduce.candidate;
   Candidate everybody = reduce;
   everybody.topology = "complete";
 
   const Profile steady = without_spread(profile);
-  result.overlap_s = base - seconds_of(scenario_of(steady, reduce, effort)) +
-                     seconds_of(scenario_of(steady, everybody, effort));
+  result.overlap_s = base - seconds_of(scenario_of(steady, reduce, simulation)) +
+                     seconds_of(scenario_of(steady, everybody, simulation));
 
-  sim::Scenario cheaper = scenario_of(profile, reduce, effort);
+  sim::Scenario cheaper = scenario_of(profile, reduce, simulation);
   for (const sim::Bucket& bucket : cheaper.job.buckets)
     cheaper.all_reduce_seconds.push_back(result.mixing.time.channel_s * bucket.bytes / cheaper.job.bytes());
   result.topology_s = seconds_of(cheaper);
 
   const Profile free = with_free_links(profile);
-  result.straggling_s =
-      base - seconds_of(scenario_of(free, reduce, effort)) + seconds_of(scenario_of(free, candidate, effort));
+  result.straggling_s = base - seconds_of(scenario_of(free, reduce, simulation)) +
+                        seconds_of(scenario_of(free, candidate, simulation));
   result.mixing.speed_up = base / result.mixing.time.iteration_s;
   return result;
 }

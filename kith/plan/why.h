@@ -20,6 +20,6 @@ struct Why {
 };
 
 // Of a mixing candidate, against the faster plain all-reduce.
-Why why(const Profile& profile, const Candidate& candidate, const Effort& effort);
+Why why(const Profile& profile, const Candidate& candidate, const SimulationOptions& simulation);
 
 }  // namespace kith::plan

@@ -50,7 +50,8 @@ fs::path save_checkpoint(DecentralizedDataParallel& model, const SaveOptions& op
   const engine::World& world = model.world();
   const fs::path folder = checkpoint_path(options.root, model.steps());
   StoreReport reports(
-      world, cat("checkpoint/", model.options().engine.name, "/", model.steps(), "/", model.ticket()),
+      world,
+      cat("checkpoint/", model.options().engine.name, "/", model.steps(), "/", model.agreement_number()),
       model.options().engine.patience);
   reports.run([&] { return write_own(model, folder, options.position); },
               [&](const std::vector<std::string>& digests) {

@@ -59,7 +59,7 @@ const engine::Engine& Wrapper::engine() const {
 torch::Device Wrapper::device() const {
   return impl_->device_->torch_device();
 }
-Reading Wrapper::read(const torch::Tensor& number) {
+PendingValue Wrapper::read(const torch::Tensor& number) {
   return impl_->device_->read(number);
 }
 double Wrapper::consensus_distance() {
@@ -74,8 +74,8 @@ void Wrapper::barrier() {
 std::vector<Wrapper::StateBlock> Wrapper::state() {
   return impl_->state();
 }
-std::uint64_t Wrapper::ticket() {
-  return impl_->tickets_++;
+std::uint64_t Wrapper::agreement_number() {
+  return impl_->agreements_++;
 }
 
 void Wrapper::clip_grad_norm(double max_norm) {

@@ -47,8 +47,9 @@ enum class BufferPolicy : std::uint8_t { local, averaged };
 using engine::NonFinite;
 
 // What a step does when a neighbour is gone.
-//   fail      throws Error naming it, after the step is complete: the model is whole and may be exported or
-//   dropped carry_on  its weight went to oneself; StepReport::lost names it. The mean is no longer preserved
+//   fail      throws Error naming it, after the step is complete: the model is whole, and may be exported
+//             or dropped
+//   carry_on  its weight went to oneself; StepReport::lost names it. The mean is no longer preserved
 enum class OnLost : std::uint8_t { fail, carry_on };
 
 struct Options {
@@ -184,7 +185,7 @@ class DecentralizedDataParallel {
   torch::Device device() const;
   // The value of a tensor of one element, for later: asking the tensor itself would wait for all that the
   // device has to do.
-  Reading read(const torch::Tensor& number);
+  PendingValue read(const torch::Tensor& number);
 
   // What the checkpoint held, when options.resume_from named one.
   const std::optional<Resumed>& resumed() const;
@@ -202,7 +203,7 @@ class DecentralizedDataParallel {
   std::vector<StateBlock> state();
   // 0, 1, 2, ...: names for what the workers of this model agree on through the Store; the same on workers
   // that make the same calls.
-  std::uint64_t ticket();
+  std::uint64_t agreement_number();
 
  private:
   class Impl;

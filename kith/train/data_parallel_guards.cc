@@ -39,7 +39,7 @@ void DecentralizedDataParallel::Impl::begin_average() {
   if (buffer_mean_) buffer_mean_->average();
   for (std::size_t i = 0; i < table_->size(); ++i)
     table_->point(i, means[i]);
-  table_->settle();
+  table_->record_versions();
   averaging_ = true;
 }
 

@@ -112,7 +112,7 @@ void DecentralizedDataParallel::Impl::point_at_engine() {
       if (flat.data_ptr() == now) table_->point(i, flat);
     }
   }
-  table_->settle();
+  table_->record_versions();
 }
 
 // The module outlives the engine's windows: whatever lies there moves to memory of torch's own.
@@ -125,7 +125,7 @@ void DecentralizedDataParallel::Impl::release_to_torch() {
     flat.copy_(table_->wrap(i, engine_->data(i)));
     table_->point(i, flat);
   }
-  table_->settle();
+  table_->record_versions();
   places_.clear();
   device_->enter();  // the engine's memory goes after the copies
 }

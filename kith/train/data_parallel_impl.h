@@ -41,7 +41,7 @@ class DecentralizedDataParallel::Impl {
   int no_sync_depth_ = 0;
   bool averaging_ = false;
   bool editing_ = false;
-  std::uint64_t tickets_ = 0;
+  std::uint64_t agreements_ = 0;
   std::unique_ptr<ParameterTable> table_;
   std::unique_ptr<ModelDevice> device_;
   engine::Cut cut_;  // of the checkpoint that this run goes on from

@@ -8,12 +8,12 @@
 
 namespace kith::train {
 
-// A number that torch computes, on its way to the host. Reading it does not wait for work that torch was
+// A number that torch computes, on its way to the host. Asking for it does not wait for work that torch was
 // given later.
-class Reading {
+class PendingValue {
  public:
-  Reading() = default;
-  Reading(torch::Tensor value, kernels::Mark mark) : value_(std::move(value)), mark_(std::move(mark)) {}
+  PendingValue() = default;
+  PendingValue(torch::Tensor value, kernels::Mark mark) : value_(std::move(value)), mark_(std::move(mark)) {}
   // Waits until it is there.
   double get() const {
     kernels::wait(mark_);
@@ -40,7 +40,7 @@ class ModelDevice {
   virtual void leave() = 0;
 
   // REQUIRES: one element.
-  virtual Reading read(const torch::Tensor& number) = 0;
+  virtual PendingValue read(const torch::Tensor& number) = 0;
 };
 
 // InputError for a device that this build, or this machine, does not have.

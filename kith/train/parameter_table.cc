@@ -70,7 +70,7 @@ ParameterTable::ParameterTable(const torch::nn::Module& module) {
   for (const auto& item : module.named_parameters())
     add(item.key(), item.value());
   require_apart();
-  settle();
+  record_versions();
 }
 
 void ParameterTable::add(const std::string& name, const torch::Tensor& parameter) {
@@ -113,7 +113,7 @@ void ParameterTable::require_apart() const {
   }
 }
 
-void ParameterTable::settle() {
+void ParameterTable::record_versions() {
   for (Entry& entry : entries_) {
     entry.versions.clear();
     for (const torch::Tensor& t : entry.tensors)

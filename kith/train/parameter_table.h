@@ -44,8 +44,8 @@ class ParameterTable {
   // The engine wrote to the memory that the tensors of entry i lie in.
   void note_written(std::size_t i);
   // After any of these, for all entries together: tensors may share a version counter.
-  void settle();
-  // InputError names a tensor that was changed or moved by somebody else since the last settle().
+  void record_versions();
+  // InputError names a tensor that was changed or moved by somebody else since the last record_versions().
   void require_untouched() const;
 
   // The gradient of entry i in storage order; undefined when it has none, or is frozen. May share the
@@ -57,7 +57,7 @@ class ParameterTable {
   struct Entry {
     std::vector<std::string> names;
     std::vector<torch::Tensor> tensors;    // distinct objects over the same memory
-    std::vector<std::int64_t> versions{};  // of each, when last settled
+    std::vector<std::int64_t> versions{};  // of each, when last recorded
     const void* data = nullptr;            // where they lie
     std::size_t count = 0;
   };

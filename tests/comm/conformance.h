@@ -25,12 +25,12 @@ using support::Worker;
 
 inline constexpr std::size_t kBlock = 4096;
 
-inline Version at(std::uint64_t step, std::uint32_t epoch = 0) {
-  return {epoch, step};
+inline Version at(std::uint64_t step, std::uint32_t view = 0) {
+  return {view, step};
 }
 
 inline unsigned char stamp(int writer, Version v, std::size_t block) {
-  return static_cast<unsigned char>(hash_words(writer, v.epoch, v.step, block));
+  return static_cast<unsigned char>(hash_words(writer, v.view, v.step, block));
 }
 
 // Fills memory with what (writer, v) stands for: runs of kBlock equal bytes.

@@ -21,7 +21,7 @@ INSTANTIATE_TEST_SUITE_P(NetworkLong, Conformance,
                                             ::testing::Values(2, 3), ::testing::Values(25'000'000)),
                          cell_name);
 
-// Everybody reads everybody (a ring where that would take long), in order, over two epochs.
+// Everybody reads everybody (a ring where that would take long), in order, over two views.
 TEST_P(Conformance, ContentsOrderAndVersions) {
   run_world(backend(), world(), [this](Worker& w) {
     const auto window = w.transport.open({.name = "w", .bytes = bytes(), .shape_digest = 99}, in_time());

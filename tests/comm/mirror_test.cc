@@ -107,9 +107,9 @@ TEST(Mirror, HeldVersionsStayWhereTheyAre) {
 
 TEST(Mirror, LeftOutVersionsAreKnown) {
   Rig rig;
-  rig.mirror.settle_without(Rig::word(4), Kind::missed);
+  rig.mirror.note_absent(Rig::word(4), Kind::missed);
   EXPECT_EQ(rig.port.try_await(Rig::word(4)), State::missed);
-  rig.mirror.settle_without(Rig::word(5), Kind::unnamed);
+  rig.mirror.note_absent(Rig::word(5), Kind::unnamed);
   EXPECT_THROW(rig.port.try_await(Rig::word(5)), Bug) << "published for others";
 }
 

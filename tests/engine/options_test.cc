@@ -43,8 +43,9 @@ TEST(Options, ImpossibleCombinationsNameValueAndRemedy) {
   options.mix_every = 0;
   EXPECT_NE(problem_with(options).find("mix every: 0"), std::string::npos) << problem_with(options);
   options = options_for("awc", "accum-adam", "ring");
-  options.optimizer.window = 0;
-  EXPECT_NE(problem_with(options).find("optimizer.window: 0"), std::string::npos) << problem_with(options);
+  options.optimizer.commit_every = 0;
+  EXPECT_NE(problem_with(options).find("optimizer.commit_every: 0"), std::string::npos)
+      << problem_with(options);
   options = options_for("awc", "sgd", "ring");
   options.optimizer.momentum = 0;
   options.optimizer.nesterov = true;

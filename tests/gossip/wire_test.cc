@@ -74,7 +74,7 @@ TEST_P(LossyWire, OwnRoundingGivesTheBitsOfReadingItBack) {
       const graph::WorkerRound round = schedule->round(worker.rank, 0);
 
       const auto mixed = [&](std::uint64_t step, bool rounds_again) {
-        const Version version{members.epoch, step};
+        const Version version{members.view, step};
         window->begin(version, support::in_time());
         const std::span<std::byte> slot = window->slot(version);
         kernels->convert(slot.data(), GetParam(), values.data(), DType::f32, count);

@@ -12,7 +12,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 HOSTLAB = os.path.join(os.path.dirname(os.path.dirname(HERE)), "share/hostlab/hostlab")
 KITH = sys.argv.pop(1)
-TINY = ["model.layers=1", "model.width=32", "model.heads=2", "model.context=16", "train.batch=2", "schedule.warmup=2",
+TINY = ["model.layers=1", "model.width=32", "model.heads=2", "model.context=16", "train.batch=2", "rate.warmup=2",
         "train.eval_samples=32", "train.eval_every=0", "output.log_every=1"]
 
 

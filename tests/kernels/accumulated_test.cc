@@ -52,28 +52,28 @@ struct Textbook {
   }
 };
 
-TEST_P(AccumulatedTest, FollowsTheTextbookOverSeveralWindows) {
+TEST_P(AccumulatedTest, FollowsTheTextbookOverSeveralCommits) {
   for (const auto& kernels : both<double>()) {
-    for (const int window : {1, 3, 4}) {
+    for (const int commit_every : {1, 3, 4}) {
       for (const Decay kind : {Decay::coupled, Decay::decoupled}) {
         std::vector<double> x = draw(1), next(kCount), m(kCount), v(kCount), a(kCount);
         const std::vector<double> peer = draw(2);
         std::vector<Textbook> want;
         for (const double start : x)
           want.push_back({start});
-        for (int k = 1; k <= 3 * window + 1; ++k) {
+        for (int k = 1; k <= 3 * commit_every + 1; ++k) {
           const std::vector<double> g = draw(100 + static_cast<std::uint64_t>(k));
           const AdamOptions options{.lr = 0.05, .decay = 0.1, .decay_kind = kind, .step = k};
           const Source sources[] = {{x.data(), DType::f64, 0.75}, {peer.data(), DType::f64, 0.25}};
           kernels->mix_accum_adam({next.data()}, {sources}, {g.data(), DType::f64}, m.data(), v.data(),
-                                  a.data(), {options, window}, kCount);
+                                  a.data(), {options, commit_every}, kCount);
           std::swap(x, next);
           for (std::size_t i = 0; i < kCount; ++i) {
-            want[i].step(k, window, 0.75 * want[i].x + 0.25 * peer[i], g[i], options);
-            ASSERT_NEAR(x[i], want[i].x, 1e-13) << "step " << k << " window " << window;
-            ASSERT_NEAR(m[i], want[i].M, 1e-14) << "step " << k << " window " << window;
-            ASSERT_NEAR(v[i], want[i].V, 1e-14) << "step " << k << " window " << window;
-            ASSERT_NEAR(a[i], want[i].a, 1e-14) << "step " << k << " window " << window;
+            want[i].step(k, commit_every, 0.75 * want[i].x + 0.25 * peer[i], g[i], options);
+            ASSERT_NEAR(x[i], want[i].x, 1e-13) << "step " << k << " commit_every " << commit_every;
+            ASSERT_NEAR(m[i], want[i].M, 1e-14) << "step " << k << " commit_every " << commit_every;
+            ASSERT_NEAR(v[i], want[i].V, 1e-14) << "step " << k << " commit_every " << commit_every;
+            ASSERT_NEAR(a[i], want[i].a, 1e-14) << "step " << k << " commit_every " << commit_every;
           }
         }
       }

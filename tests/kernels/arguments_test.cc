@@ -19,7 +19,7 @@ void expect_checks(Kernels<float>& kernels) {
   EXPECT_THROW(kernels.mix_sgd(to, mix, {&g}, nullptr, {.momentum = 0.9}, 1), Bug) << "no momentum buffer";
   EXPECT_THROW(kernels.mix_sgd(to, mix, {&g}, &m, {.nesterov = true}, 1), Bug) << "Nesterov without momentum";
   EXPECT_THROW(kernels.mix_adam(to, mix, {&g}, &m, &v, {.step = 0}, 1), Bug) << "step 0";
-  EXPECT_THROW(kernels.mix_accum_adam(to, mix, {&g}, &m, &v, &a, {{}, 0}, 1), Bug) << "window 0";
+  EXPECT_THROW(kernels.mix_accum_adam(to, mix, {&g}, &m, &v, &a, {{}, 0}, 1), Bug) << "commits every 0 steps";
   EXPECT_THROW(kernels.mix({&x, &g, DType::i8}, mix, 1), Bug) << "an int8 copy without scales";
   const Source bytes{&x, DType::i8, 1};
   EXPECT_THROW(kernels.mix(to, {{&bytes, 1}}, 1), Bug) << "an int8 source without scales";

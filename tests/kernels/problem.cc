@@ -32,10 +32,10 @@ Step sgd(std::string name, SgdOptions options) {
 }
 
 Step adam(std::string name, Step::Kind kind, Decay decay_kind, double decay, std::int64_t step,
-          int window = 1) {
+          int commit_every = 1) {
   Step made{.name = std::move(name), .kind = kind};
   made.adam = {.lr = 0.01, .decay = decay, .decay_kind = decay_kind, .step = step};
-  made.window = window;
+  made.commit_every = commit_every;
   return made;
 }
 
@@ -154,7 +154,7 @@ Pass<T> Problem<T>::pass(const Step& step, std::size_t begin, std::size_t end, i
   made.state = {own(state_[0]), own(state_[1]), own(state_[2])};
   if (step.kind == Step::Kind::sgd) made.step = step.sgd;
   if (step.kind == Step::Kind::adam) made.step = step.adam;
-  if (step.kind == Step::Kind::accum_adam) made.step = AccumAdamOptions{step.adam, step.window};
+  if (step.kind == Step::Kind::accum_adam) made.step = AccumAdamOptions{step.adam, step.commit_every};
   return made;
 }
 

@@ -30,7 +30,7 @@ struct Step {
   enum class Kind { mix, sgd, adam, accum_adam } kind = Kind::mix;
   SgdOptions sgd{};
   AdamOptions adam{};
-  int window = 1;
+  int commit_every = 1;
   double gradient_scale = 1;
   double mix_scale = 1;
 };

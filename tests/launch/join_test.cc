@@ -39,8 +39,8 @@ class FileLog final : public Log {
 class Join : public testing::Test {
  protected:
   // Where worker `worker` of `workers` stands, with a store over TCP.
-  Place place(int worker, int workers) const {
-    Place own;
+  Assignment assignment(int worker, int workers) const {
+    Assignment own;
     own.launcher = "test";
     own.worker = worker;
     own.workers = workers;
@@ -88,7 +88,7 @@ TEST_F(Join, WorkersMeetOverTcpAndExchange) {
   for (const char* secret : {"", "open sesame"}) {
     support::Processes processes(4, [&](int worker) {
       FileLog log(log_file(worker));
-      Place own = place(worker, 4);
+      Assignment own = assignment(worker, 4);
       own.secret = secret;
       const Joined world = join(own, {.facts = {{"batch", "2"}}, .log = &log});
       return exchange(world);
@@ -102,7 +102,7 @@ TEST_F(Join, WorkersMeetOverTcpAndExchange) {
 
 TEST_F(Join, WorkersMeetInAFolder) {
   support::Processes processes(3, [&](int worker) {
-    Place own = place(worker, 3);
+    Assignment own = assignment(worker, 3);
     own.store->folder = (folder_.path() / "meet").string();
     return exchange(join(own));
   });
@@ -111,7 +111,7 @@ TEST_F(Join, WorkersMeetInAFolder) {
 }
 
 TEST_F(Join, AWorldOfOneNeedsNothing) {
-  const Joined world = join(Place{});
+  const Joined world = join(Assignment{});
   EXPECT_EQ(world.members().size(), 1);
   EXPECT_EQ(exchange(world), "1");
 }
@@ -119,7 +119,7 @@ TEST_F(Join, AWorldOfOneNeedsNothing) {
 TEST_F(Join, ADifferenceEndsEverybodyAndNamesBothSides) {
   support::Processes processes(4, [&](int worker) {
     return failure_of<InputError>([&] {
-      join(place(worker, 4), {.facts = {{"steps", "9"}, {"train.batch", worker == 3 ? "4" : "2"}}});
+      join(assignment(worker, 4), {.facts = {{"steps", "9"}, {"train.batch", worker == 3 ? "4" : "2"}}});
     });
   });
   for (const std::string& report : reports_of(processes))
@@ -129,21 +129,22 @@ TEST_F(Join, ADifferenceEndsEverybodyAndNamesBothSides) {
 
 TEST_F(Join, WorkersOfAnotherWorldAreNamed) {
   support::Processes processes(3, [&](int worker) {
-    return failure_of<InputError>([&] { join(place(worker, worker == 2 ? 4 : 3)); });
+    return failure_of<InputError>([&] { join(assignment(worker, worker == 2 ? 4 : 3)); });
   });
   for (const std::string& report : reports_of(processes))
     EXPECT_THAT(report, HasSubstr("the number of workers is '3' on workers 0 and 1, '4' on worker 2"));
 }
 
 TEST_F(Join, AMissingWorkerIsNamedByEverybodyWhoCame) {
-  support::Processes processes(
-      2, [&](int worker) { return failure_of<Error>([&] { join(place(worker, 3), {.patience = 300ms}); }); });
+  support::Processes processes(2, [&](int worker) {
+    return failure_of<Error>([&] { join(assignment(worker, 3), {.patience = 300ms}); });
+  });
   for (const std::string& report : reports_of(processes))
     EXPECT_THAT(report, HasSubstr("worker 2 has not come within 0.3 s"));
 }
 
 TEST_F(Join, WithoutWorker0TheAddressIsNamed) {
-  EXPECT_THAT(failure_of<Error>([&] { join(place(1, 2), {.patience = 100ms}); }),
+  EXPECT_THAT(failure_of<Error>([&] { join(assignment(1, 2), {.patience = 100ms}); }),
               HasSubstr(cat("127.0.0.1:", port_)));
 }
 
@@ -152,7 +153,7 @@ TEST_F(Join, AWrongSecretIsRefusedAndTheOthersGoOn) {
   support::Processes processes(4, [&](int index) {
     FileLog log(log_file(index));
     const int worker = std::min(index, 2);
-    Place own = place(worker, 3);
+    Assignment own = assignment(worker, 3);
     own.secret = index == 3 ? "guess" : "open sesame";
     if (index == 3) {
       const std::string refused = failure_of<InputError>([&] { join(own, {.log = &log}); });
@@ -178,7 +179,7 @@ TEST_F(Join, AWorkersNumberIsGivenOnce) {
     std::string report;
     const auto mark = folder_.path() / "refused";
     const std::string refused = failure_of<InputError>([&] {
-      const Joined world = join(place(worker, 2), {.patience = 5s});
+      const Joined world = join(assignment(worker, 2), {.patience = 5s});
       report = exchange(world);
       // Nobody leaves before the second one has come.
       const auto end = std::chrono::steady_clock::now() + 20s;
@@ -197,7 +198,7 @@ TEST_F(Join, AWorkersNumberIsGivenOnce) {
 TEST_F(Join, APortInUseIsNamed) {
   const comm::net::Listener other(comm::net::ListenOptions{{"127.0.0.1", port_}});
   EXPECT_THAT(
-      failure_of<Error>([&] { join(place(0, 2), {.patience = 100ms}); }),
+      failure_of<Error>([&] { join(assignment(0, 2), {.patience = 100ms}); }),
       AllOf(HasSubstr(cat("port ", port_, " is in use")), HasSubstr("KITH_PORT"), HasSubstr("the test")));
 }
 

@@ -37,7 +37,7 @@ class Launchers : public testing::Test {
     Words words{KITH_BINARY, "train", "--out", path(run)};
     for (const char* setting :
          {"model.layers=1", "model.heads=2", "model.width=16", "model.context=16", "train.batch=2",
-          "train.eval_samples=8", "train.eval_every=0", "schedule.warmup=2", "train.steps=6"})
+          "train.eval_samples=8", "train.eval_every=0", "rate.warmup=2", "train.steps=6"})
       words.insert(words.end(), {"--set", setting});
     return with(words, more);
   }

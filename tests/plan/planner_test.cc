@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Effort kEffort{.iterations = 200, .seed = 1};
+constexpr SimulationOptions kSimulation{.iterations = 200, .seed = 1};
 
 // Communication all but free and nobody late: nothing to gain.
 Profile easy_profile() {
@@ -29,12 +29,12 @@ Profile easy_profile() {
 }
 
 TEST(Evaluate, SortsAndComparesWithAllReduce) {
-  const std::vector<Prediction> all = evaluate(small_profile(), kEffort);
+  const std::vector<Prediction> all = evaluate(small_profile(), kSimulation);
   ASSERT_GT(all.size(), 20U);
   EXPECT_TRUE(std::is_sorted(all.begin(), all.end(), [](const Prediction& a, const Prediction& b) {
     return a.time.iteration_s < b.time.iteration_s;
   }));
-  const double baseline = best_all_reduce(small_profile(), kEffort).time.iteration_s;
+  const double baseline = best_all_reduce(small_profile(), kSimulation).time.iteration_s;
   for (const Prediction& p : all) {
     EXPECT_NEAR(p.speed_up, baseline / p.time.iteration_s, 1e-12) << p.candidate.text();
     EXPECT_LE(p.time.low_s, p.time.iteration_s) << p.candidate.text();
@@ -49,12 +49,12 @@ TEST(Evaluate, SortsAndComparesWithAllReduce) {
 }
 
 TEST(Evaluate, IsDeterministic) {
-  EXPECT_EQ(best_mixing(small_profile(), kEffort).time.iteration_s,
-            best_mixing(small_profile(), kEffort).time.iteration_s);
+  EXPECT_EQ(best_mixing(small_profile(), kSimulation).time.iteration_s,
+            best_mixing(small_profile(), kSimulation).time.iteration_s);
 }
 
 TEST(Recommend, MixesWhereLinksAreSlow) {
-  const Recommendation choice = recommend(evaluate(small_profile(), kEffort));
+  const Recommendation choice = recommend(evaluate(small_profile(), kSimulation));
   EXPECT_FALSE(choice.choice.candidate.all_reduce());
   EXPECT_TRUE(choice.choice.candidate.plain());
   EXPECT_GT(choice.choice.speed_up, 1.5);
@@ -63,24 +63,24 @@ TEST(Recommend, MixesWhereLinksAreSlow) {
 }
 
 TEST(Recommend, StaysWithAllReduceWhereNothingIsGained) {
-  const Recommendation choice = recommend(evaluate(easy_profile(), kEffort));
+  const Recommendation choice = recommend(evaluate(easy_profile(), kSimulation));
   EXPECT_TRUE(choice.choice.candidate.all_reduce());
   EXPECT_THAT(choice.reason, HasSubstr("Stay with all-reduce"));
 }
 
 TEST(Outlook, NamesTheTurningPoints) {
-  const std::vector<std::string> easy = what_would_change(easy_profile(), kEffort);
+  const std::vector<std::string> easy = what_would_change(easy_profile(), kSimulation);
   ASSERT_EQ(easy.size(), 3U);
   EXPECT_THAT(easy[0], HasSubstr("bandwidth: mixing from"));
   EXPECT_THAT(easy[2], HasSubstr("spread: mixing from"));
-  const std::vector<std::string> slow = what_would_change(small_profile(), kEffort);
+  const std::vector<std::string> slow = what_would_change(small_profile(), kSimulation);
   EXPECT_THAT(slow[0], HasSubstr("bandwidth: "));
 }
 
 // With links that cost nothing the whole gain is straggling; with no spread none of it is.
 TEST(Why, TakesTheFactorsApart) {
   const Profile small = small_profile();
-  const Why both = why(small, {"aer"}, kEffort);
+  const Why both = why(small, {"aer"}, kSimulation);
   const double base = both.all_reduce.time.iteration_s;
   EXPECT_LT(both.overlap_s, base);
   EXPECT_LT(both.topology_s, base);
@@ -90,23 +90,23 @@ TEST(Why, TakesTheFactorsApart) {
 
   Profile steady = small;
   steady.job = small.job.without_spread();
-  const Why calm = why(steady, {"aer"}, kEffort);
+  const Why calm = why(steady, {"aer"}, kSimulation);
   EXPECT_NEAR(calm.straggling_s, calm.all_reduce.time.iteration_s, 1e-9);
 
   Profile free = small;
   free.network = {{0, 1e18}, {0, 1e18}, 1e18};
-  const Why late = why(free, {"aer"}, kEffort);
+  const Why late = why(free, {"aer"}, kSimulation);
   EXPECT_NEAR(late.overlap_s, late.all_reduce.time.iteration_s, 1e-9);
   EXPECT_NEAR(late.straggling_s, late.mixing.time.iteration_s, 1e-9);
 }
 
 TEST(PlanFile, NamesTheChoice) {
   const Profile profile = small_profile();
-  const std::string toml = plan_toml(profile, recommend(evaluate(profile, kEffort)));
+  const std::string toml = plan_toml(profile, recommend(evaluate(profile, kSimulation)));
   EXPECT_THAT(toml, HasSubstr("[world]\nworkers = 16\nnodes = \"4,4,4,4\""));
   EXPECT_THAT(toml, HasSubstr("[algorithm]\nname = \"awc\"\nmix_every = 1"));
   EXPECT_THAT(toml, HasSubstr("[topology]\nname = \""));
-  EXPECT_THAT(plan_toml(easy_profile(), recommend(evaluate(easy_profile(), kEffort))),
+  EXPECT_THAT(plan_toml(easy_profile(), recommend(evaluate(easy_profile(), kSimulation))),
               HasSubstr("[algorithm]\nname = \"allreduce\""));
 }
 
@@ -117,8 +117,8 @@ TEST(Profiles, SlowEthernetPaysMoreOnMoreNodes) {
   double last = 1;
   for (const int nodes : {2, 4, 8}) {
     const Profile here = with_nodes(a40, graph::Shape(std::vector<int>(static_cast<std::size_t>(nodes), 4)));
-    const double gain =
-        best_all_reduce(here, kEffort).time.iteration_s / predict(here, {"aer"}, kEffort).time.iteration_s;
+    const double gain = best_all_reduce(here, kSimulation).time.iteration_s /
+                        predict(here, {"aer"}, kSimulation).time.iteration_s;
     EXPECT_GT(gain, last) << nodes;
     last = gain;
   }

@@ -15,6 +15,7 @@
 namespace kith::train {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 struct BadConfig {
@@ -60,8 +61,8 @@ std::vector<BadConfig> bad_configs() {
        {"job.toml:2: train.batch", "'1.5' is a number", "integer"}},
       {"BoolForInteger", "[world]\nworkers = true\n", {"job.toml:2: world.workers", "is true or false"}},
       {"TextForNumber",
-       "[schedule]\nlr = \"fast\"\n",
-       {"job.toml:2: schedule.lr", "'fast' is a text", "number in (0, inf)"}},
+       "[rate]\nlr = \"fast\"\n",
+       {"job.toml:2: rate.lr", "'fast' is a text", "number in (0, inf)"}},
       {"IntegerForBool",
        "[optimizer]\nnesterov = 1\n",
        {"job.toml:2: optimizer.nesterov", "is an integer", "true or false"}},
@@ -78,11 +79,11 @@ std::vector<BadConfig> bad_configs() {
       {"ZeroBatch", "[train]\nbatch = 0\n", {"train.batch", "0 is out of range"}},
       {"BetaOne", "[optimizer]\nbeta1 = 1.0\n", {"optimizer.beta1", "1 is out of range", "[0, 1)"}},
       {"NegativeBeta", "[optimizer]\nbeta2 = -0.1\n", {"optimizer.beta2", "[0, 1)"}},
-      {"ZeroLr", "[schedule]\nlr = 0\n", {"schedule.lr", "0 is out of range", "(0, inf)"}},
-      {"InfiniteLr", "[schedule]\nlr = inf\n", {"schedule.lr", "inf is out of range"}},
+      {"ZeroLr", "[rate]\nlr = 0\n", {"rate.lr", "0 is out of range", "(0, inf)"}},
+      {"InfiniteLr", "[rate]\nlr = inf\n", {"rate.lr", "inf is out of range"}},
       {"NanDecay", "[optimizer]\nweight_decay = nan\n", {"optimizer.weight_decay", "nan is out of range"}},
       {"ZeroEps", "[optimizer]\neps = 0.0\n", {"optimizer.eps", "(0, 1]"}},
-      {"ZeroWindow", "[optimizer]\nwindow = 0\n", {"optimizer.window", "0 is out of range"}},
+      {"ZeroCommitEvery", "[optimizer]\ncommit_every = 0\n", {"optimizer.commit_every", "0 is out of range"}},
       {"AllForValidation", "[data]\nvalidation = 1.0\n", {"data.validation", "(0, 0.9]"}},
       {"FullDropout", "[model]\ndropout = 1.0\n", {"model.dropout", "[0, 1)"}},
       {"NegativeSeed", "[train]\nseed = -1\n", {"train.seed", "-1 is out of range"}},
@@ -104,7 +105,7 @@ std::vector<BadConfig> bad_configs() {
        "[optimizer]\nname = \"accum-adamv\"\n",
        {"optimizer.name", "did you mean 'accum-adam"}},
       {"UnknownTopology", "[topology]\nname = \"rng\"\n", {"topology.name", "did you mean 'ring'?"}},
-      {"UnknownSchedule", "[schedule]\nname = \"cosin\"\n", {"schedule.name", "did you mean 'cosine'?"}},
+      {"UnknownCurve", "[rate]\ncurve = \"cosin\"\n", {"rate.curve", "did you mean 'cosine'?"}},
       {"UnknownWire", "[wire]\ntype = \"fp3\"\n", {"wire.type", "did you mean 'fp32'?"}},
       {"UnknownBackend", "[world]\nbackend = \"shmm\"\n", {"world.backend", "did you mean 'shm'?"}},
       {"UnknownLayout", "[wire]\nlayout = \"stage\"\n", {"wire.layout", "did you mean 'staged'?"}},
@@ -126,12 +127,10 @@ std::vector<BadConfig> bad_configs() {
       {"DropoutInThreads",
        "[world]\nbackend = \"inproc\"\n[model]\ndropout = 0.1\n",
        {"job.toml:4: model.dropout", "random generator", "processes"}},
-      {"WarmupFillsTheRun",
-       "[train]\nsteps = 20\n[schedule]\nwarmup = 20\n",
-       {"job.toml:4: schedule.warmup", "20"}},
+      {"WarmupFillsTheRun", "[train]\nsteps = 20\n[rate]\nwarmup = 20\n", {"job.toml:4: rate.warmup", "20"}},
       {"InverseSqrtWithoutWarmup",
-       "[schedule]\nname = \"inverse-sqrt\"\nwarmup = 0\n",
-       {"schedule.warmup", "at least 1"}},
+       "[rate]\ncurve = \"inverse-sqrt\"\nwarmup = 0\n",
+       {"rate.warmup", "at least 1"}},
       {"FileTopologyWithoutFile",
        "[topology]\nname = \"file\"\n",
        {"job.toml:2: topology.name", "needs a file"}},
@@ -204,13 +203,13 @@ TEST(Settings, GoOverTheFileInOrder) {
                             .settings = {{"train.steps=60", "--set"},
                                          {"train.steps=70", "--set"},
                                          {"output.name=other", "--set"},
-                                         {"schedule.lr=1", "--set"},
+                                         {"rate.lr=1", "--set"},
                                          {"optimizer.nesterov=false", "--set"}}})
                       .job;
   EXPECT_EQ(job.train.steps, 70);
   EXPECT_EQ(job.train.batch, 3);
   EXPECT_EQ(job.output.name, "other");
-  EXPECT_EQ(job.schedule.lr, 1.0);
+  EXPECT_EQ(job.rate.lr, 1.0);
 }
 
 TEST(Settings, OriginsOfAContradictionAreNamed) {
@@ -227,6 +226,38 @@ TEST(Settings, OnlySomeMayChangeInARunThatGoesOn) {
   });
   EXPECT_THAT(message, HasSubstr("--workers: world.workers"));
   EXPECT_THAT(message, HasSubstr("train.steps"));
+}
+
+struct Old {
+  std::string section, key, value;  // as it was written
+  std::string now;                  // what the error must name
+};
+
+const std::vector<Old> kOld{{"schedule", "name", "\"cosine\"", "rate.curve"},
+                            {"schedule", "lr", "1e-3", "rate.lr"},
+                            {"schedule", "warmup", "3", "rate.warmup"},
+                            {"schedule", "final_fraction", "0.5", "rate.final_fraction"},
+                            {"schedule", "every", "7", "rate.every"},
+                            {"schedule", "factor", "0.5", "rate.factor"},
+                            {"optimizer", "window", "4", "optimizer.commit_every"},
+                            {"wire", "type", "\"own\"", "write \"full\""}};
+
+TEST(OldNames, AreErrorsThatNameTheNewOnes) {
+  const TestFolder folder;
+  for (const Old& old : kOld) {
+    const std::string key = old.section + "." + old.key;
+    const std::string text = "[" + old.section + "]\n" + old.key + " = " + old.value + "\n";
+    const std::string file = folder.write("old.toml", text);
+    EXPECT_THAT(failure_of<InputError>([&] { read_job({.file = file, .settings = {}}); }),
+                AllOf(HasSubstr("old.toml:2: " + key), HasSubstr(old.now)));
+    EXPECT_THAT(failure_of<InputError>([&] {
+                  read_job({.file = {}, .settings = {{key + "=" + old.value, "--set"}}});
+                }),
+                AllOf(HasSubstr("--set: " + key), HasSubstr(old.now)));
+  }
+  EXPECT_THAT(failure_of<InputError>(
+                  [&] { read_job({.file = folder.write("empty.toml", "[schedule]\n"), .settings = {}}); }),
+              AllOf(HasSubstr("empty.toml:1: schedule"), HasSubstr("write [rate]")));
 }
 
 TEST(ReadJob, AMissingFileIsNamed) {
@@ -268,8 +299,8 @@ Job unusual_job() {
                    .beta1 = 0.1,
                    .beta2 = 0.2,
                    .eps = 1e-30,
-                   .window = 8};
-  job.schedule = {.name = "step", .lr = 3, .warmup = 1, .final_fraction = 0.5, .every = 9, .factor = 0.25};
+                   .commit_every = 8};
+  job.rate = {.curve = "step", .lr = 3, .warmup = 1, .final_fraction = 0.5, .every = 9, .factor = 0.25};
   job.topology = {.name = "base", .seed = 5, .degree = 2, .edge_probability = 0.5, .centres = 2, .file = ""};
   job.wire = {.type = "fp32", .bucket = "1MB", .layout = "staged"};
   job.checkpoint = {.every = 5, .keep = 3};

@@ -150,7 +150,7 @@ class TrainCommand : public testing::Test {
                 "--set",
                 "train.eval_every=0",
                 "--set",
-                "schedule.warmup=2",
+                "rate.warmup=2",
                 "--set",
                 "train.steps=" + std::to_string(steps)};
     words.insert(words.end(), more.begin(), more.end());

@@ -21,8 +21,8 @@ Vector local_step(const Rule& r, Vector point, Vector g, State& s) {
   ++s.k;
   const bool decoupled = r.optimizer == "adamw" || r.optimizer == "accum-adamw";
   const bool accumulates = r.optimizer == "accum-adam" || r.optimizer == "accum-adamw";
-  const int window = accumulates ? r.window : 1;
-  const double j = std::ceil(static_cast<double>(s.k) / window);
+  const int commit_every = accumulates ? r.commit_every : 1;
+  const double j = std::ceil(static_cast<double>(s.k) / commit_every);
   for (std::size_t e = 0; e < point.size(); ++e) {
     if (decoupled) {
       point[e] *= 1 - r.lr * r.decay;
@@ -34,13 +34,13 @@ Vector local_step(const Rule& r, Vector point, Vector g, State& s) {
       point[e] -= r.lr * (r.momentum != 0 ? s.m[e] : g[e]);
       continue;
     }
-    s.a[e] += g[e] / window;
+    s.a[e] += g[e] / commit_every;
     const double m = r.beta1 * s.m[e] + (1 - r.beta1) * g[e];
     const double v = r.beta2 * s.v[e] + (1 - r.beta2) * g[e] * g[e];
     const double corrected_m = m / (1 - std::pow(r.beta1, j));
     const double corrected_v = v / (1 - std::pow(r.beta2, j));
     point[e] -= r.lr * corrected_m / (std::sqrt(corrected_v) + r.eps);
-    if (s.k % window == 0) {
+    if (s.k % commit_every == 0) {
       s.m[e] = r.beta1 * s.m[e] + (1 - r.beta1) * s.a[e];
       s.v[e] = r.beta2 * s.v[e] + (1 - r.beta2) * s.a[e] * s.a[e];
       s.a[e] = 0;

@@ -20,7 +20,7 @@ struct Rule {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  int window = 4;
+  int commit_every = 4;
 };
 
 // x_i(0) = start for every worker i; gradient(i, t, x) is worker i's at step t; mixing(t) is W_t.

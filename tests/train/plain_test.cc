@@ -11,7 +11,7 @@
 #include "kith/base/rng.h"
 #include "kith/train/checkpoint_folder.h"
 #include "kith/train/crc64.h"
-#include "kith/train/lr_schedule.h"
+#include "kith/train/learning_rate.h"
 #include "kith/train/stop_request.h"
 #include "kith/train/store_report.h"
 #include "tests/support/worlds.h"
@@ -35,17 +35,18 @@ std::string message_of(F&& f) {
 
 // ---- learning rate
 
-TEST(LrSchedule, WarmsUpAlongALineInEverySchedule) {
-  for (const std::string& name : lr_schedule_names()) {
-    LrOptions o{.name = name, .lr = 2, .warmup_steps = 10, .total_steps = 100};
+TEST(LearningRate, WarmsUpAlongALineInEveryCurve) {
+  for (const std::string& name : rate_curves()) {
+    RateOptions o{.curve = name, .lr = 2, .warmup_steps = 10, .total_steps = 100};
     validate(o);
     EXPECT_DOUBLE_EQ(lr_at(o, 0), 0.02) << name;
     EXPECT_DOUBLE_EQ(lr_at(o, 5), 2 * (0.01 + 0.99 * 0.5)) << name;
   }
 }
 
-TEST(LrSchedule, CosineEndsAtItsFraction) {
-  const LrOptions o{.name = "cosine", .lr = 2, .warmup_steps = 10, .total_steps = 110, .final_fraction = 0.1};
+TEST(LearningRate, CosineEndsAtItsFraction) {
+  const RateOptions o{
+      .curve = "cosine", .lr = 2, .warmup_steps = 10, .total_steps = 110, .final_fraction = 0.1};
   EXPECT_DOUBLE_EQ(lr_at(o, 10), 2);
   EXPECT_NEAR(lr_at(o, 60), 2 * (0.1 + 0.9 * 0.5), 1e-15);
   EXPECT_NEAR(lr_at(o, 35), 2 * (0.1 + 0.45 * (1 + std::cos(std::numbers::pi / 4))), 1e-15);
@@ -53,23 +54,24 @@ TEST(LrSchedule, CosineEndsAtItsFraction) {
   EXPECT_NEAR(lr_at(o, 5000), 0.2, 1e-15);
 }
 
-TEST(LrSchedule, InverseSquareRootAndSteps) {
-  const LrOptions root{.name = "inverse-sqrt", .lr = 1, .warmup_steps = 4000};
+TEST(LearningRate, InverseSquareRootAndSteps) {
+  const RateOptions root{.curve = "inverse-sqrt", .lr = 1, .warmup_steps = 4000};
   EXPECT_DOUBLE_EQ(lr_at(root, 15999), 0.5);
-  const LrOptions stairs{.name = "step", .lr = 1, .every = 30, .factor = 0.5};
+  const RateOptions stairs{.curve = "step", .lr = 1, .every = 30, .factor = 0.5};
   EXPECT_DOUBLE_EQ(lr_at(stairs, 29), 1);
   EXPECT_DOUBLE_EQ(lr_at(stairs, 30), 0.5);
   EXPECT_DOUBLE_EQ(lr_at(stairs, 95), 0.125);
-  EXPECT_DOUBLE_EQ(lr_at(LrOptions{.lr = 3}, 12345), 3);
+  EXPECT_DOUBLE_EQ(lr_at(RateOptions{.lr = 3}, 12345), 3);
 }
 
-TEST(LrSchedule, NamesWhatIsWrong) {
-  EXPECT_THAT(message_of([] { validate(LrOptions{.name = "cosin"}); }),
+TEST(LearningRate, NamesWhatIsWrong) {
+  EXPECT_THAT(message_of([] { validate(RateOptions{.curve = "cosin"}); }),
               AllOf(HasSubstr("cosin"), HasSubstr("cosine")));
-  EXPECT_THAT(message_of([] { validate(LrOptions{.lr = -1}); }), HasSubstr("schedule.lr"));
-  EXPECT_THAT(message_of([] { validate(LrOptions{.name = "cosine", .warmup_steps = 9, .total_steps = 9}); }),
-              HasSubstr("schedule.total_steps"));
-  EXPECT_THAT(message_of([] { validate(LrOptions{.factor = 0}); }), HasSubstr("schedule.factor"));
+  EXPECT_THAT(message_of([] { validate(RateOptions{.lr = -1}); }), HasSubstr("rate.lr"));
+  EXPECT_THAT(
+      message_of([] { validate(RateOptions{.curve = "cosine", .warmup_steps = 9, .total_steps = 9}); }),
+      HasSubstr("rate.total_steps"));
+  EXPECT_THAT(message_of([] { validate(RateOptions{.factor = 0}); }), HasSubstr("rate.factor"));
 }
 
 // ---- checkpoint files

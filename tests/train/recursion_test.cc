@@ -22,7 +22,7 @@ plain::Rule rule_of(const std::string& optimizer) {
   rule.decay = 0.03;
   rule.momentum = optimizer == "sgd" ? 0.8 : 0;
   rule.beta2 = 0.98;
-  rule.window = 4;
+  rule.commit_every = 4;
   return rule;
 }
 
@@ -78,7 +78,7 @@ Options options_of(const std::string& algorithm, const plain::Rule& rule) {
   Options options = options_for(algorithm, rule.optimizer);
   options.engine.optimizer.momentum = rule.momentum;
   options.engine.optimizer.beta2 = rule.beta2;
-  options.engine.optimizer.window = rule.window;
+  options.engine.optimizer.commit_every = rule.commit_every;
   options.engine.bucket_bytes = 100;  // several buckets
   options.engine.stagger = false;     // all at the round of the loops
   options.lr = rule.lr;

@@ -115,15 +115,15 @@ TEST(Autocast, ComputesIn16BitsAndTrainsFloatParameters) {
   EXPECT_FALSE(torch::equal(forward(), rounded));
 }
 
-TEST(Reading, GivesTheNumberOfItsTime) {
+TEST(PendingValue, GivesTheNumberOfItsTime) {
   Alone alone;
   Network network = make_network();
   DecentralizedDataParallel model(network.ptr(), alone.world(), skipping());
   torch::Tensor number =
       torch::full({}, 3.5, torch::TensorOptions().dtype(torch::kFloat64).device(test_device()));
-  const Reading reading = model.read(number);
+  const PendingValue value = model.read(number);
   number.fill_(7);
-  EXPECT_EQ(reading.get(), 3.5);
+  EXPECT_EQ(value.get(), 3.5);
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ constexpr std::uint64_t kMagic = 0x6370692d6475636bULL;  // "kcud-ipc"
 // The driver shares whole pages of this size; what lies beside a smaller allocation would be shared with it.
 constexpr std::size_t kPage = std::size_t{2} << 20;
 
-// What travels.
-struct Ticket {
+// What a peer needs to map the memory; it lies in host memory that both see.
+struct Exported {
   std::uint64_t magic = kMagic;
   std::uint64_t bytes = 0;
   cudaIpcMemHandle_t handle{};
@@ -36,15 +36,15 @@ struct Ticket {
 class Own {
  public:
   Own(int device, const std::string& label, std::size_t bytes)
-      : ticket_memory_(Segment::create(label, sizeof(Ticket), Sharing::read_write)) {
+      : exported_memory_(Segment::create(label, sizeof(Exported), Sharing::read_write)) {
     const OnDevice here(device);
     const std::string place = cat("GPU memory '", label, "'");
     const std::size_t whole = (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
     require(cudaMalloc(&data_, whole), place);
-    ticket_ = new (ticket_memory_.data()) Ticket;
-    ticket_->bytes = bytes;
+    exported_ = new (exported_memory_.data()) Exported;
+    exported_->bytes = bytes;
     try {
-      require(cudaIpcGetMemHandle(&ticket_->handle, data_), place);
+      require(cudaIpcGetMemHandle(&exported_->handle, data_), place);
       require(cudaMemset(data_, 0, whole), place);
       require(cudaDeviceSynchronize(), place);
     } catch (...) {
@@ -53,45 +53,46 @@ class Own {
     }
   }
   ~Own() {
-    if (ticket_->users.load() == 0) cudaFree(data_);
+    if (exported_->users.load() == 0) cudaFree(data_);
   }
   Own(const Own&) = delete;
   Own& operator=(const Own&) = delete;
 
   std::byte* data() const { return static_cast<std::byte*>(data_); }
-  Descriptor take_descriptor() { return ticket_memory_.take_descriptor(); }
+  Descriptor take_descriptor() { return exported_memory_.take_descriptor(); }
 
  private:
-  Segment ticket_memory_;
-  Ticket* ticket_ = nullptr;
+  Segment exported_memory_;
+  Exported* exported_ = nullptr;
   void* data_ = nullptr;
 };
 
-// A payload in host memory cannot be mapped as tickets are, so one looks before.
-Segment map_ticket(const Descriptor& descriptor, std::size_t bytes, const std::string& place) {
-  const Segment seen = Segment::map(descriptor, sizeof(Ticket), Sharing::read_only, place);
-  const auto* const ticket = reinterpret_cast<const Ticket*>(seen.data());
-  if (ticket->magic != kMagic || ticket->bytes != bytes) {
+// A payload in host memory cannot be mapped as exported memory is, so one looks before.
+Segment map_exported(const Descriptor& descriptor, std::size_t bytes, const std::string& place) {
+  const Segment seen = Segment::map(descriptor, sizeof(Exported), Sharing::read_only, place);
+  const auto* const exported = reinterpret_cast<const Exported*>(seen.data());
+  if (exported->magic != kMagic || exported->bytes != bytes) {
     throw InputError("the peer's window does not lie in GPU memory", place,
                      "use the same backend on every worker");
   }
-  return Segment::map(descriptor, sizeof(Ticket), Sharing::read_write, place);
+  return Segment::map(descriptor, sizeof(Exported), Sharing::read_write, place);
 }
 
 class Mapped {
  public:
   Mapped(int device, const Descriptor& descriptor, std::size_t bytes, const std::string& place)
-      : ticket_memory_(map_ticket(descriptor, bytes, place)),
-        ticket_(reinterpret_cast<Ticket*>(ticket_memory_.data())) {
+      : exported_memory_(map_exported(descriptor, bytes, place)),
+        exported_(reinterpret_cast<Exported*>(exported_memory_.data())) {
     const OnDevice here(device);
-    ++ticket_->users;
-    const cudaError_t status = cudaIpcOpenMemHandle(&data_, ticket_->handle, cudaIpcMemLazyEnablePeerAccess);
-    if (status != cudaSuccess) --ticket_->users;
+    ++exported_->users;
+    const cudaError_t status =
+        cudaIpcOpenMemHandle(&data_, exported_->handle, cudaIpcMemLazyEnablePeerAccess);
+    if (status != cudaSuccess) --exported_->users;
     require(status, place);
   }
   ~Mapped() {
     cudaIpcCloseMemHandle(data_);
-    --ticket_->users;
+    --exported_->users;
   }
   Mapped(const Mapped&) = delete;
   Mapped& operator=(const Mapped&) = delete;
@@ -99,8 +100,8 @@ class Mapped {
   std::byte* data() const { return static_cast<std::byte*>(data_); }
 
  private:
-  const Segment ticket_memory_;
-  Ticket* const ticket_;
+  const Segment exported_memory_;
+  Exported* const exported_;
   void* data_ = nullptr;
 };
 

@@ -18,7 +18,7 @@ void notify(protocol::Signal& signal);
 
 // One wait on a signal: counts itself among the waiters while it lives.
 //   Waiting waiting(signal);
-//   for (;;) { const auto ticket = waiting.ticket(); if (condition) break; waiting.sleep(ticket, deadline); }
+//   for (;;) { const auto events = waiting.events(); if (condition) break; waiting.sleep(events, deadline); }
 class Waiting {
  public:
   explicit Waiting(protocol::Signal& signal) : signal_(signal) { signal_.waiters.fetch_add(1); }
@@ -26,8 +26,8 @@ class Waiting {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  std::uint32_t ticket() const { return signal_.event.load(); }
-  void sleep(std::uint32_t ticket, Deadline deadline) const { futex_wait(signal_.event, ticket, deadline); }
+  std::uint32_t events() const { return signal_.event.load(); }
+  void sleep(std::uint32_t events, Deadline deadline) const { futex_wait(signal_.event, events, deadline); }
 
  private:
   protocol::Signal& signal_;

@@ -18,7 +18,7 @@ using State = protocol::ReaderPort::State;
 
 // How long a version of a mirrored peer may be awaited before its writer is asked whether it left it out.
 // Longer than versions usually take, so that rounds do without the question.
-constexpr Clock::Duration kPatience = std::chrono::milliseconds(50);
+constexpr Clock::Duration kAskAfter = std::chrono::milliseconds(50);
 
 std::vector<int> indices(const std::vector<PeerBlock>& peers) {
   std::vector<int> all;
@@ -82,7 +82,7 @@ std::variant<std::span<std::byte>, Late> MappedWindow::begin(Version v, Deadline
     return waited;
   };
   for (;;) {
-    const auto ticket = waiting.ticket();
+    const auto events = waiting.events();
     const auto found = writer_.try_begin(word, liveness);
     if (options_.mode == WindowMode::latest) {
       notify(own_.control.board().published);
@@ -95,7 +95,7 @@ std::variant<std::span<std::byte>, Late> MappedWindow::begin(Version v, Deadline
     if (!found) return slot(v);
     if (SteadyClock().now() >= deadline) return Late{context_->worker(holder), v, charge()};
     note.explain("is held up by", holder);
-    waiting.sleep(ticket, note.wake_by(deadline));
+    waiting.sleep(events, note.wake_by(deadline));
   }
 }
 
@@ -122,9 +122,9 @@ Outcome MappedWindow::read(Peer& peer, Version wanted, Deadline deadline, Attemp
   Waiting waiting(peer.block.control.board().published);
   Deadline ask_at = Deadline::max();
   if (peer.mirrored())
-    ask_at = SteadyClock().now() + (options_.mode == WindowMode::latest ? Clock::Duration(0) : kPatience);
+    ask_at = SteadyClock().now() + (options_.mode == WindowMode::latest ? Clock::Duration(0) : kAskAfter);
   for (;;) {
-    const auto ticket = waiting.ticket();
+    const auto events = waiting.events();
     if (ask_at <= SteadyClock().now()) {
       link_->wanted(peer.index, to_word(wanted));
       ask_at = Deadline::max();
@@ -141,7 +141,7 @@ Outcome MappedWindow::read(Peer& peer, Version wanted, Deadline deadline, Attemp
       return std::move(*outcome);
     }
     note.explain("waits for", peer.index);
-    waiting.sleep(ticket, std::min(note.wake_by(deadline), ask_at));
+    waiting.sleep(events, std::min(note.wake_by(deadline), ask_at));
   }
 }
 

@@ -25,22 +25,22 @@ RoutedTransport::RoutedTransport(const TransportOptions& options, Route route) :
       *options.store, options.self, own, options.workers, SteadyClock().now() + network.meet_within);
   context_ = std::make_shared<mapped::Context>(options.self, options.workers, options.log, options.long_wait,
                                                routed::number_machines(presences));
-  ucx::EngineOptions engine{.secret = network.secret,
+  ucx::DriverOptions driver{.secret = network.secret,
                             .interface = interface,
                             .addresses = {},
                             .settings = ucx::settings_for(interface),
                             .lanes = network.lanes};
   for (int i = 0; i < static_cast<int>(presences.size()); ++i) {
     if (i != context_->self_index() && !mapped(i))
-      engine.addresses[i] = presences[static_cast<std::size_t>(i)].address;
+      driver.addresses[i] = presences[static_cast<std::size_t>(i)].address;
   }
-  if (engine.addresses.size() + 1 < presences.size()) machine_.emplace(*context_, *options.store);
-  if (!engine.addresses.empty())
-    engine_ = std::make_shared<ucx::Engine>(context_, std::move(listener), std::move(engine));
+  if (driver.addresses.size() + 1 < presences.size()) machine_.emplace(*context_, *options.store);
+  if (!driver.addresses.empty())
+    driver_ = std::make_shared<ucx::Driver>(context_, std::move(listener), std::move(driver));
 }
 
 RoutedTransport::~RoutedTransport() {
-  if (engine_ != nullptr) engine_->stop();
+  if (driver_ != nullptr) driver_->stop();
 }
 
 bool RoutedTransport::mapped(int worker) const {
@@ -58,11 +58,11 @@ std::unique_ptr<Window> RoutedTransport::open(const WindowOptions& asked, Deadli
     (mapped(peer) ? here : elsewhere).push_back(peer);
 
   // Everybody is told before anybody is waited for.
-  std::shared_ptr<ucx::Engine::WindowLink> link;
-  if (!elsewhere.empty()) link = engine_->announce(options, own.block, elsewhere, deadline);
+  std::shared_ptr<ucx::Driver::WindowLink> link;
+  if (!elsewhere.empty()) link = driver_->announce(options, own.block, elsewhere, deadline);
   std::vector<mapped::PeerBlock> peers;
   if (!here.empty()) peers = machine_->open(options, own, here, *payloads_, deadline);
-  if (link != nullptr) std::ranges::move(engine_->gather(*link, deadline), std::back_inserter(peers));
+  if (link != nullptr) std::ranges::move(driver_->gather(*link, deadline), std::back_inserter(peers));
   return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers),
                                                 std::move(link));
 }

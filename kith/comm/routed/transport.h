@@ -9,7 +9,7 @@
 #include "kith/comm/registry.h"
 #include "kith/comm/shm/machine.h"
 #include "kith/comm/transport.h"
-#include "kith/comm/ucx/engine.h"
+#include "kith/comm/ucx/driver.h"
 
 namespace kith::comm {
 
@@ -42,7 +42,7 @@ class RoutedTransport final : public Transport {
   const std::unique_ptr<shm::PayloadMemory> payloads_ = shm::host_payloads();
   std::shared_ptr<mapped::Context> context_;
   std::optional<shm::Machine> machine_;  // where somebody shares it
-  std::shared_ptr<ucx::Engine> engine_;  // where somebody is elsewhere
+  std::shared_ptr<ucx::Driver> driver_;  // where somebody is elsewhere
 };
 
 }  // namespace kith::comm

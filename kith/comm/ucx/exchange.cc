@@ -201,7 +201,7 @@ void Exchange::ask(NetWindow& window, int peer, Word v) {
 }
 
 std::string Exchange::take(int from, std::span<const std::byte> bytes, Delivery& delivery,
-                           std::function<void()> settled) {
+                           std::function<void()> handled) {
   const auto envelope = from_bytes<Envelope>(bytes);
   const auto found = windows_.find(envelope.window);
   // It may have been closed before the peer knew.
@@ -209,15 +209,15 @@ std::string Exchange::take(int from, std::span<const std::byte> bytes, Delivery&
   const bool shared = window != nullptr && window->sides.contains(from);
   if (envelope.kind == Kind::data) {
     if (!shared || bytes.size() != sizeof(DataHeader)) {
-      settled();
+      handled();
       return shared || window != nullptr ? "data for a window that it does not share" : std::string();
     }
     const auto header = from_bytes<DataHeader>(bytes);
     if (!window->sides.at(from).mirror.plausible(header, delivery.bytes())) {
-      settled();
+      handled();
       return cat("an impossible version of window ", window->name);
     }
-    take_data(from, window, header, delivery, std::move(settled));
+    take_data(from, window, header, delivery, std::move(handled));
     return {};
   }
   if (window == nullptr) return {};
@@ -236,7 +236,7 @@ std::string Exchange::take(int from, std::span<const std::byte> bytes, Delivery&
     case Kind::missed:
     case Kind::unnamed:
       if (envelope.word == kNothing || latest(*window)) return "an answer to nothing";
-      side.mirror.settle_without(envelope.word, envelope.kind);
+      side.mirror.note_absent(envelope.word, envelope.kind);
       return {};
     case Kind::data:
     case Kind::greet:
@@ -246,14 +246,14 @@ std::string Exchange::take(int from, std::span<const std::byte> bytes, Delivery&
 }
 
 void Exchange::take_data(int from, const std::shared_ptr<NetWindow>& window, const DataHeader& header,
-                         Delivery& delivery, std::function<void()> settled) {
+                         Delivery& delivery, std::function<void()> handled) {
   Side& side = window->sides.at(from);
   const Word v = header.envelope.word;
   std::byte* const place = side.mirror.place(header);
-  if (place == nullptr) return settled();
+  if (place == nullptr) return handled();
   delivery.copy_to(place);
   const bool whole = side.mirror.filled(v, delivery.bytes());
-  settled();
+  handled();
   if (!whole || !latest(*window)) return;
   side.asking = false;
   if (side.wanted > v && !side.mirror.has(side.wanted)) ask(*window, from, side.wanted);

@@ -71,10 +71,10 @@ class Exchange {
   void freed(NetWindow& window, int writer);
   void wanted(NetWindow& window, int writer, protocol::Word v);
 
-  // A message of that peer; `settled` is told when its payload has come or was dropped. Empty, or what is
+  // A message of that peer; `handled` is told when its payload has come or was dropped. Empty, or what is
   // wrong with it.
   std::string take(int from, std::span<const std::byte> header, Delivery& delivery,
-                   std::function<void()> settled);
+                   std::function<void()> handled);
 
   // Starts sending what waits, while there is room.
   void pump(int peer);
@@ -92,7 +92,7 @@ class Exchange {
   void send(int peer, const Job& job, protocol::Word v, bool pinned);
   void finish_send(int peer, NetWindow& window, protocol::Word v, bool pinned);
   void take_data(int from, const std::shared_ptr<NetWindow>& window, const DataHeader& header,
-                 Delivery& delivery, std::function<void()> settled);
+                 Delivery& delivery, std::function<void()> handled);
   void answer(const std::shared_ptr<NetWindow>& window, int peer);
   void ask(NetWindow& window, int peer, protocol::Word v);
   void show_past(NetWindow& window, int peer);

@@ -1,4 +1,4 @@
-// The engine's meeting and parting: how workers of different machines find each other, announce windows, and
+// The driver's meeting and parting: how workers of different machines find each other, announce windows, and
 // leave.
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/comm/mapped/wait_note.h"
-#include "kith/comm/ucx/engine.h"
+#include "kith/comm/ucx/driver.h"
 
 namespace kith::comm::ucx {
 namespace {
@@ -57,7 +57,7 @@ std::optional<T> from_bytes(std::string_view bytes) {
 
 // --- any thread ---
 
-std::shared_ptr<Engine::WindowLink> Engine::announce(const WindowOptions& options, const mapped::Block& own,
+std::shared_ptr<Driver::WindowLink> Driver::announce(const WindowOptions& options, const mapped::Block& own,
                                                      const std::vector<int>& peers, Deadline deadline) {
   std::lock_guard lock(open_mutex_);
   meet_all(peers, deadline);
@@ -76,7 +76,7 @@ std::shared_ptr<Engine::WindowLink> Engine::announce(const WindowOptions& option
   return link;
 }
 
-void Engine::meet_all(const std::vector<int>& peers, Deadline deadline) {
+void Driver::meet_all(const std::vector<int>& peers, Deadline deadline) {
   for (int peer : peers) {
     const auto index = static_cast<std::size_t>(peer);
     // Of two workers the one with the greater index connects.
@@ -90,7 +90,7 @@ void Engine::meet_all(const std::vector<int>& peers, Deadline deadline) {
   }
 }
 
-std::vector<mapped::PeerBlock> Engine::gather(const WindowLink& link, Deadline deadline) {
+std::vector<mapped::PeerBlock> Driver::gather(const WindowLink& link, Deadline deadline) {
   const std::shared_ptr<NetWindow>& window = link.window();
   const std::string place = cat(context_->self(), " opens window '", window->name, "'");
   mapped::WaitNote note(*context_, window->name);
@@ -133,7 +133,7 @@ std::vector<mapped::PeerBlock> Engine::gather(const WindowLink& link, Deadline d
 
 // --- the thread ---
 
-void Engine::say(int index, std::string message) {
+void Driver::say(int index, std::string message) {
   Place& place = places_.at(index);
   if (place.state == State::absent || place.state == State::meeting) {
     place.to_say.push_back(std::move(message));
@@ -142,7 +142,7 @@ void Engine::say(int index, std::string message) {
   }
 }
 
-void Engine::write(int index, std::string_view message) {
+void Driver::write(int index, std::string_view message) {
   try {
     places_.at(index).peer.lifeline()->connection().queue(message);
   } catch (const Error& e) {
@@ -150,7 +150,7 @@ void Engine::write(int index, std::string_view message) {
   }
 }
 
-std::string Engine::hello_for(int index) const {
+std::string Driver::hello_for(int index) const {
   Hello hello;
   hello.worker = context_->self().value;
   hello.workers_digest = context_->workers_digest();
@@ -159,7 +159,7 @@ std::string Engine::hello_for(int index) const {
   return kHello + to_bytes(hello) + worker_->address();
 }
 
-void Engine::adopt(int index, net::Connection connection) {
+void Driver::adopt(int index, net::Connection connection) {
   Place& place = places_.at(index);
   place.peer.lifeline().emplace(std::move(connection));
   place.peer.lifeline()->connection().limit(kMostBytes);
@@ -167,7 +167,7 @@ void Engine::adopt(int index, net::Connection connection) {
   write(index, hello_for(index));
 }
 
-void Engine::accept_all() {
+void Driver::accept_all() {
   while (strangers_.size() < kMostStrangers) {
     std::optional<net::Connection> connection;
     try {
@@ -191,7 +191,7 @@ void Engine::accept_all() {
   });
 }
 
-bool Engine::admit(Stranger& stranger) {
+bool Driver::admit(Stranger& stranger) {
   net::Connection& connection = stranger.connection;
   while (auto message = connection.receive()) {
     if (stranger.handshake.state() == net::Handshake::State::going) {
@@ -218,7 +218,7 @@ bool Engine::admit(Stranger& stranger) {
   return connection.ended() || SteadyClock().now() - stranger.since > kStrangerTime;
 }
 
-std::string Engine::take_hello(int index, std::string_view message) {
+std::string Driver::take_hello(int index, std::string_view message) {
   const auto hello = from_bytes<Hello>(message.substr(1));
   if (!hello || message.front() != kHello) return "its first words are no hello";
   if (hello->magic != protocol::kMagic)
@@ -241,7 +241,7 @@ std::string Engine::take_hello(int index, std::string_view message) {
   return {};
 }
 
-void Engine::refuse(int index, const std::string& why) {
+void Driver::refuse(int index, const std::string& why) {
   {
     std::lock_guard lock(mutex_);
     refusals_[static_cast<std::size_t>(index)] = why;
@@ -250,7 +250,7 @@ void Engine::refuse(int index, const std::string& why) {
   lose(index, cat("is refused: ", why));
 }
 
-void Engine::listen_to(int index) {
+void Driver::listen_to(int index) {
   Place& place = places_.at(index);
   if (!place.peer.lifeline()) return;
   net::Connection& connection = place.peer.lifeline()->connection();
@@ -269,7 +269,7 @@ void Engine::listen_to(int index) {
   place.since = SteadyClock().now();
 }
 
-void Engine::hear(int index, std::string_view message) {
+void Driver::hear(int index, std::string_view message) {
   Place& place = places_.at(index);
   if (message.empty()) return;
   if (place.state == State::meeting) {
@@ -311,7 +311,7 @@ void Engine::hear(int index, std::string_view message) {
   }
 }
 
-void Engine::tell_openers() {
+void Driver::tell_openers() {
   std::erase_if(opening_, [&](const Opening& opening) {
     for (const auto& [peer, side] : opening.window->sides) {
       const Place& place = places_.at(peer);
@@ -322,7 +322,7 @@ void Engine::tell_openers() {
   });
 }
 
-void Engine::say_farewells() {
+void Driver::say_farewells() {
   for (auto& [index, place] : places_) {
     if (place.state != State::met || place.said_farewell) continue;
     if (!exchange_.idle(index) || place.peer.busy()) continue;
@@ -331,7 +331,7 @@ void Engine::say_farewells() {
   }
 }
 
-bool Engine::all_parted() const {
+bool Driver::all_parted() const {
   return std::all_of(places_.begin(), places_.end(), [](const auto& entry) {
     const Place& place = entry.second;
     switch (place.state) {

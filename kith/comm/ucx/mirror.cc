@@ -136,7 +136,7 @@ void Mirror::raise_newest(Word v) {
   mapped::notify(shared_->control.board().published);
 }
 
-void Mirror::settle_without(Word v, Kind verdict) {
+void Mirror::note_absent(Word v, Kind verdict) {
   const Control& control = shared_->control;
   const int index = control.slot_of(v);
   const bool coming = std::any_of(coming_.begin(), coming_.end(),

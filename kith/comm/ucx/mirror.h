@@ -27,7 +27,7 @@ class Mirror {
   // come too; wakes who waits for it.
   bool filled(protocol::Word v, std::size_t bytes);
   // v will not come: it was left out, or published for others.
-  void settle_without(protocol::Word v, Kind verdict);
+  void note_absent(protocol::Word v, Kind verdict);
 
   // The reader's words have changed: takes back the staging of what it is past, or no longer looks at.
   void collect();

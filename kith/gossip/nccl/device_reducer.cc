@@ -42,14 +42,14 @@ class Communicator {
     config.blocking = 0;
     const Rank self = options.members.rank_of(options.transport->self());
     check(ncclCommInitRankConfig(&comm_, options.members.size(), id, self, &config));
-    settle(options.deadline);
+    await_last_call(options.deadline);
   }
   ~Communicator() {
     if (comm_ == nullptr) return;
     try {
       const OnDevice on(device_);
       check(ncclCommFinalize(comm_));
-      settle(options_.clock->now() + kFarewell);
+      await_last_call(options_.clock->now() + kFarewell);
       ncclCommDestroy(comm_);
     } catch (const Error&) {  // it is aborted
     }
@@ -63,7 +63,7 @@ class Communicator {
     if (comm_ == nullptr) throw Error("the communicator was given up before", place_, kRemedy);
     const ncclDataType_t element = type == DType::f64 ? ncclFloat64 : ncclFloat32;
     check(ncclAllReduce(vector, vector, count, element, ncclAvg, comm_, stream));
-    settle(deadline);
+    await_last_call(deadline);
   }
 
   void wait(cudaStream_t stream, Deadline deadline) {
@@ -82,7 +82,7 @@ class Communicator {
   static constexpr std::string_view kRemedy = "look at the other workers' logs; NCCL_DEBUG=INFO says more";
 
   // Until the last call is carried out.
-  void settle(Deadline deadline) {
+  void await_last_call(Deadline deadline) {
     ncclResult_t state = ncclInProgress;
     for (;;) {
       check(ncclCommGetAsyncError(comm_, &state));
@@ -177,7 +177,7 @@ std::unique_ptr<DeviceReducers> make_device_reducers(const DeviceReducersOptions
   if (options.store == nullptr) return nullptr;
   const std::optional<int> device = kernels::cuda_index(*options.device);
   const Rank self = options.members.rank_of(options.transport->self());
-  const std::string base = cat("nccl/", options.name, "/", options.members.epoch, "/");
+  const std::string base = cat("nccl/", options.name, "/", options.members.view, "/");
   // A name may serve several times in a run: everybody counts.
   const std::string keys = cat(base, options.store->add(cat(base, self), 1), "/");
   options.store->set(cat(keys, self), identity(device));

@@ -47,13 +47,13 @@ void check_model(const Job& job, const Origins& origins) {
 }
 
 void check_length(const Job& job, const Origins& origins) {
-  if (job.train.epochs == 0 && job.schedule.name == "cosine" && job.schedule.warmup >= job.train.steps) {
-    throw InputError(cat("a warm-up of ", job.schedule.warmup, " steps fills the run of ", job.train.steps),
-                     place_of(origins, "schedule.warmup"), "make it shorter than train.steps");
+  if (job.train.epochs == 0 && job.rate.curve == "cosine" && job.rate.warmup >= job.train.steps) {
+    throw InputError(cat("a warm-up of ", job.rate.warmup, " steps fills the run of ", job.train.steps),
+                     place_of(origins, "rate.warmup"), "make it shorter than train.steps");
   }
-  if (job.schedule.name == "inverse-sqrt" && job.schedule.warmup == 0) {
+  if (job.rate.curve == "inverse-sqrt" && job.rate.warmup == 0) {
     throw InputError("inverse-sqrt falls from the end of the warm-up, and there is none",
-                     place_of(origins, "schedule.warmup"), "at least 1");
+                     place_of(origins, "rate.warmup"), "at least 1");
   }
 }
 
@@ -140,7 +140,7 @@ engine::EngineOptions engine_options(const Job& job) {
                        .beta1 = job.optimizer.beta1,
                        .beta2 = job.optimizer.beta2,
                        .eps = job.optimizer.eps,
-                       .window = static_cast<int>(job.optimizer.window)};
+                       .commit_every = static_cast<int>(job.optimizer.commit_every)};
   options.schedule = {.topology = job.topology.name,
                       .shape = shape_of(job),
                       .seed = static_cast<std::uint64_t>(job.topology.seed),
@@ -149,7 +149,7 @@ engine::EngineOptions engine_options(const Job& job) {
                       .centres = static_cast<int>(job.topology.centres),
                       .file = job.topology.file};
   options.bucket_bytes = static_cast<std::size_t>(parse_bytes(job.wire.bucket, "wire.bucket"));
-  if (job.wire.type != "own") options.wire = parse_dtype(job.wire.type, "wire.type");
+  if (job.wire.type != "full") options.wire = parse_dtype(job.wire.type, "wire.type");
   if (job.wire.layout == "alternating") options.layout = engine::Layout::alternating;
   if (job.wire.layout == "staged") options.layout = engine::Layout::staged;
   options.mix_every = static_cast<int>(job.algorithm.mix_every);

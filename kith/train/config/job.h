@@ -61,16 +61,16 @@ struct Job {
     double beta1 = 0.9;
     double beta2 = 0.98;
     double eps = 1e-8;
-    std::int64_t window = 4;
+    std::int64_t commit_every = 4;
   } optimizer;
   struct {
-    std::string name = "cosine";
+    std::string curve = "cosine";
     double lr = 1e-3;
     std::int64_t warmup = 30;
     double final_fraction = 0.1;
     std::int64_t every = 100;
     double factor = 0.1;
-  } schedule;
+  } rate;
   struct {
     std::string name = "aer";
     std::int64_t seed = 0;
@@ -80,7 +80,7 @@ struct Job {
     std::string file;
   } topology;
   struct {
-    std::string type = "own";
+    std::string type = "full";
     std::string bucket = "25MiB";
     std::string layout = "automatic";
   } wire;

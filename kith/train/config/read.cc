@@ -9,6 +9,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/train/config/renamed.h"
 #include "kith/train/config/schema.h"
 
 namespace kith::train {
@@ -95,6 +96,8 @@ class Assign {
     if (key_.choices) {
       const std::vector<std::string> choices = key_.choices();
       if (std::ranges::find(choices, value) == choices.end()) {
+        if (const std::string now = renamed_value(key_.name, value); !now.empty())
+          throw InputError(cat("'", value, "' has another name now"), place(), cat("write \"", now, "\""));
         throw InputError(cat("'", value, "' is not known"), place(), suggest(value, choices));
       }
     }
@@ -112,6 +115,8 @@ class Assign {
 
 const Key& known_key(const std::string& name, const std::string& place) {
   if (const Key* key = find_key(name)) return *key;
+  if (const std::string now = renamed_key(name); !now.empty())
+    throw InputError("this key has another name now", cat(place, ": ", name), cat("write ", now));
   throw InputError("there is no such key", cat(place, ": ", name), suggest(name, key_names()));
 }
 
@@ -147,6 +152,11 @@ void read_file(ReadJob& read, const std::string& file) {
   for (const auto& [section, entries] : table) {
     const std::string name(section.str());
     const std::string at = place(entries.source());
+    if (const std::string now = renamed_section(name); !now.empty() && entries.is_table()) {
+      for (const auto& [key, node] : *entries.as_table())
+        known_key(cat(name, ".", key.str()), place(node.source()));
+      throw InputError("this section has another name now", cat(at, ": ", name), cat("write [", now, "]"));
+    }
     if (std::ranges::find(sections, name) == sections.end()) {
       throw InputError("there is no such section", cat(at, ": ", name), suggest(name, sections));
     }

@@ -206,37 +206,36 @@ const std::array kSchema{
         .field = [](Job& j) -> Field { return &j.optimizer.eps; },
         .doc = "adam family: added to the root of the second moment.",
         .interval = "(0, 1]"},
-    Key{.name = "optimizer.window",
-        .field = [](Job& j) -> Field { return &j.optimizer.window; },
-        .doc = "accum-adam, accum-adamw: steps between commits of the moments; grows with the number of "
-               "workers.",
+    Key{.name = "optimizer.commit_every",
+        .field = [](Job& j) -> Field { return &j.optimizer.commit_every; },
+        .doc = "accum-adam, accum-adamw: steps between commits of the moments.",
         .interval = "[1, 1000000]"},
 
-    Key{.name = "schedule.name",
-        .field = [](Job& j) -> Field { return &j.schedule.name; },
+    Key{.name = "rate.curve",
+        .field = [](Job& j) -> Field { return &j.rate.curve; },
         .doc = "How the learning rate goes after the warm-up.",
         .choices =
             [] {
               return Names{"constant", "cosine", "inverse-sqrt", "step"};
             }},
-    Key{.name = "schedule.lr",
-        .field = [](Job& j) -> Field { return &j.schedule.lr; },
+    Key{.name = "rate.lr",
+        .field = [](Job& j) -> Field { return &j.rate.lr; },
         .doc = "The largest learning rate.",
         .interval = "(0, inf)"},
-    Key{.name = "schedule.warmup",
-        .field = [](Job& j) -> Field { return &j.schedule.warmup; },
+    Key{.name = "rate.warmup",
+        .field = [](Job& j) -> Field { return &j.rate.warmup; },
         .doc = "Steps of linear warm-up; inverse-sqrt needs at least 1.",
         .interval = "[0, inf)"},
-    Key{.name = "schedule.final_fraction",
-        .field = [](Job& j) -> Field { return &j.schedule.final_fraction; },
+    Key{.name = "rate.final_fraction",
+        .field = [](Job& j) -> Field { return &j.rate.final_fraction; },
         .doc = "cosine: the last learning rate over the largest.",
         .interval = "[0, 1]"},
-    Key{.name = "schedule.every",
-        .field = [](Job& j) -> Field { return &j.schedule.every; },
+    Key{.name = "rate.every",
+        .field = [](Job& j) -> Field { return &j.rate.every; },
         .doc = "step: steps between drops.",
         .interval = "[1, inf)"},
-    Key{.name = "schedule.factor",
-        .field = [](Job& j) -> Field { return &j.schedule.factor; },
+    Key{.name = "rate.factor",
+        .field = [](Job& j) -> Field { return &j.rate.factor; },
         .doc = "step: what a drop multiplies the learning rate by.",
         .interval = "(0, 1]"},
 
@@ -267,14 +266,15 @@ const std::array kSchema{
 
     Key{.name = "wire.type",
         .field = [](Job& j) -> Field { return &j.wire.type; },
-        .doc = "What travels; own for the parameters' own type.",
+        .doc = "What travels; full for the precision of the parameters.",
         .choices =
             [] {
-              return Names{"own", "fp32", "bf16", "fp16"};
+              return Names{"full", "fp32", "bf16", "fp16"};
             }},
     Key{.name = "wire.bucket",
         .field = [](Job& j) -> Field { return &j.wire.bucket; },
-        .doc = "Parameters travel in blocks of at least this size.",
+        .doc = "Size of the blocks that parameters travel in; a small model is cut finer, so that staggered "
+               "rounds and all-reduce have several.",
         .text = TextKind::bytes},
     Key{.name = "wire.layout",
         .field = [](Job& j) -> Field { return &j.wire.layout; },

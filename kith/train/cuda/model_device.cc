@@ -29,7 +29,7 @@ class CudaModelDevice final : public ModelDevice {
     if (const auto other = other_stream()) other->after(device_->compute().mark());
   }
 
-  Reading read(const torch::Tensor& number) override {
+  PendingValue read(const torch::Tensor& number) override {
     torch::Tensor here = torch::empty({}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true));
     here.copy_(number.detach().to(torch::kFloat64).reshape({}), /*non_blocking=*/true);
     enter();

@@ -39,12 +39,12 @@ std::int64_t check_data(const Job& job, const DataFolders& data) {
   return total_steps(job, *open_dataset(job, data));
 }
 
-launch::JoinOptions joining(const Job& job, const launch::Place& place) {
+launch::JoinOptions joining(const Job& job, const launch::Assignment& assignment) {
   launch::JoinOptions options;
   if (job.world.backend != "automatic") options.backend = job.world.backend;
   const auto gpus = static_cast<int>(torch::cuda::device_count());
   // Without a GPU the trainer says so.
-  if (job.world.device == "cuda" && gpus > 0) options.gpu = place.local_rank.value_or(0) % gpus;
+  if (job.world.device == "cuda" && gpus > 0) options.gpu = assignment.local_rank.value_or(0) % gpus;
   return options;
 }
 

@@ -12,9 +12,9 @@ namespace kith::train {
 // started.
 std::int64_t check_data(const Job& job, const DataFolders& data);
 
-// How the job's worker at this place enters its world: the backend that the job names, or whatever fits, and
-// the GPU that the worker will take.
-launch::JoinOptions joining(const Job& job, const launch::Place& place);
+// How the job's worker of this assignment enters its world: the backend that the job names, or whatever fits,
+// and the GPU that the worker will take.
+launch::JoinOptions joining(const Job& job, const launch::Assignment& assignment);
 
 // The run of one worker, which is this process, in the world that it has joined.
 Summary train_in_process(const TrainerOptions& options, const DataFolders& data, const launch::Joined& joined,

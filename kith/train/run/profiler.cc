@@ -108,7 +108,7 @@ class Profiler {
     options.engine.algorithm = algorithm;
     options.engine.schedule.topology = "ring";
     options.engine.mix_every = 1;
-    options.lr = job_.schedule.lr;
+    options.lr = job_.rate.lr;
     options.weight_decay = job_.optimizer.weight_decay;
     return options;
   }

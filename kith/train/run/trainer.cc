@@ -23,7 +23,7 @@
 #include "kith/train/data_parallel.h"
 #include "kith/train/export.h"
 #include "kith/train/grad_scaler.h"
-#include "kith/train/lr_schedule.h"
+#include "kith/train/learning_rate.h"
 #include "kith/train/models/model.h"
 #include "kith/train/run/evaluate.h"
 #include "kith/train/run/progress.h"
@@ -40,21 +40,21 @@ SamplerOptions sampler_options(const Job& job, const Dataset& dataset, Rank rank
           .seed = static_cast<std::uint64_t>(job.train.seed)};
 }
 
-LrOptions lr_options(const Job& job, std::int64_t steps) {
-  return {.name = job.schedule.name,
-          .lr = job.schedule.lr,
-          .warmup_steps = job.schedule.warmup,
+RateOptions rate_options(const Job& job, std::int64_t steps) {
+  return {.curve = job.rate.curve,
+          .lr = job.rate.lr,
+          .warmup_steps = job.rate.warmup,
           .total_steps = steps,
-          .final_fraction = job.schedule.final_fraction,
-          .every = job.schedule.every,
-          .factor = job.schedule.factor};
+          .final_fraction = job.rate.final_fraction,
+          .every = job.rate.every,
+          .factor = job.rate.factor};
 }
 
 Options wrapper_options(const TrainerOptions& options) {
   const Job& job = options.job;
   Options wrapper;
   wrapper.engine = engine_options(job);
-  wrapper.lr = job.schedule.lr;
+  wrapper.lr = job.rate.lr;
   wrapper.weight_decay = job.optimizer.weight_decay;
   // Biases and norms are not decayed, as everywhere.
   wrapper.groups = {{.name = "no-decay",
@@ -95,7 +95,7 @@ class Trainer {
         dataset_(dataset),
         world_(world),
         steps_(total_steps(options.job, dataset)),
-        lr_(lr_options(options.job, steps_)),
+        lr_(rate_options(options.job, steps_)),
         device_(device_for(options.job, world)),
         current_device_(device_),
         model_(model_on(device_, options.job)),
@@ -134,7 +134,7 @@ class Trainer {
   // The numbers of a step, some of them still on their way from the device.
   struct PendingMetrics {
     StepMetrics metrics;
-    std::vector<Reading> losses;
+    std::vector<PendingValue> losses;
     std::shared_future<double> gradient_norm;
   };
 
@@ -196,7 +196,7 @@ class Trainer {
   }
 
   // Forward and backward; the gradients add up in the parameters. Returns the loss.
-  Reading accumulate_gradient() {
+  PendingValue accumulate_gradient() {
     const torch::Tensor loss = forward(loader_.next());
     const auto backward = span("backward");
     (scales_loss() ? scaler_.scale(loss) : loss).backward();
@@ -240,7 +240,7 @@ class Trainer {
   void flush_metrics() {
     if (!pending_) return;
     StepMetrics& metrics = pending_->metrics;
-    for (const Reading& loss : pending_->losses)
+    for (const PendingValue& loss : pending_->losses)
       metrics.loss += loss.get() / static_cast<double>(job_.train.accumulate);
     if (pending_->gradient_norm.valid()) metrics.gradient_norm = pending_->gradient_norm.get();
     metrics_.write(metrics);
@@ -312,7 +312,7 @@ class Trainer {
   const Dataset& dataset_;
   const engine::World& world_;
   const std::int64_t steps_;
-  const LrOptions lr_;
+  const RateOptions lr_;
   const torch::Device device_;
   const c10::DeviceGuard current_device_;  // what torch does without a device in sight goes there too
   const std::shared_ptr<Model> model_;
@@ -339,7 +339,7 @@ std::int64_t total_steps(const Job& job, const Dataset& dataset) {
         cat(job.train.epochs, " epochs do not fill one step of ", job.train.accumulate, " batches"),
         "train.accumulate", "fewer batches per step, or more epochs");
   }
-  validate(lr_options(job, steps));
+  validate(rate_options(job, steps));
   return steps;
 }
 

@@ -7,12 +7,12 @@
 namespace kith::train {
 
 // The learning rate as a pure function of the step; nothing to save or to resume.
-struct LrOptions {
+struct RateOptions {
   // constant      lr
   // cosine        from lr to final_fraction * lr, half a cosine that ends at total_steps
   // inverse-sqrt  lr * sqrt(warmup_steps / (step + 1))
   // step          lr * factor ^ (step / every)
-  std::string name = "constant";
+  std::string curve = "constant";
   double lr = 1e-3;
   // All of them begin with a straight line from warmup_start * lr at step 0 to lr at step warmup_steps.
   std::int64_t warmup_steps = 0;
@@ -23,12 +23,12 @@ struct LrOptions {
   double factor = 0.1;           // step
 };
 
-std::vector<std::string> lr_schedule_names();
+std::vector<std::string> rate_curves();
 
-// InputError for an unknown name or a number out of range.
-void validate(const LrOptions& options);
+// InputError for an unknown curve or a number out of range.
+void validate(const RateOptions& options);
 
 // The rate for step `step`, from 0. REQUIRES: validate(options) passes.
-double lr_at(const LrOptions& options, std::int64_t step);
+double lr_at(const RateOptions& options, std::int64_t step);
 
 }  // namespace kith::train

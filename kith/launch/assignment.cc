@@ -1,4 +1,4 @@
-#include "kith/launch/place.h"
+#include "kith/launch/assignment.h"
 
 #include <charconv>
 #include <cstdint>
@@ -33,7 +33,8 @@ std::uint16_t derived_port(std::string_view job) {
 // Reads a launcher's variables, remembers them, and gathers what is wrong with them.
 class Reader {
  public:
-  Reader(const Environment& environment, Place& place) : environment_(environment), place_(place) {}
+  Reader(const Environment& environment, Assignment& assignment)
+      : environment_(environment), assignment_(assignment) {}
 
   bool has(std::string_view name) const { return environment_.contains(name); }
 
@@ -41,7 +42,7 @@ class Reader {
     const auto found = environment_.find(name);
     std::optional<std::string> value;
     if (found != environment_.end()) value = found->second;
-    place_.variables.push_back({name, value});
+    assignment_.variables.push_back({name, value});
     return value;
   }
   std::string need_text(const std::string& name) {
@@ -74,15 +75,16 @@ class Reader {
   void check() const {
     if (problems_.empty()) return;
     std::string seen;
-    for (const Variable& variable : place_.variables)
+    for (const Variable& variable : assignment_.variables)
       seen += cat(seen.empty() ? "" : " ", variable.name, "=", variable.value.value_or("(unset)"));
-    throw InputError(cat(kith::join(problems_, "; "), ": ", seen), cat("environment (", place_.launcher, ")"),
+    throw InputError(cat(kith::join(problems_, "; "), ": ", seen),
+                     cat("environment (", assignment_.launcher, ")"),
                      "set them as the launcher does, or unset them all");
   }
 
  private:
   const Environment& environment_;
-  Place& place_;
+  Assignment& assignment_;
   std::vector<std::string> problems_;
 };
 
@@ -99,72 +101,74 @@ struct Usual {
   std::string origin;
 };
 
-void find_store(Reader& reader, Place& place, const Usual& usual) {
+void find_store(Reader& reader, Assignment& assignment, const Usual& usual) {
   const auto store = reader.text("KITH_STORE");
   const auto port = reader.port("KITH_PORT");
-  if (place.workers <= 1) return;
+  if (assignment.workers <= 1) return;
   if (store) {
-    place.store = meeting_point(*store, "KITH_STORE");
+    assignment.store = meeting_point(*store, "KITH_STORE");
   } else if (usual.host.empty()) {
     reader.wrong("nothing tells where worker 0 is: set KITH_STORE=HOST:PORT on all workers");
   } else if (port) {
-    place.store = MeetingPoint{{}, {usual.host, *port}, "KITH_PORT"};
+    assignment.store = MeetingPoint{{}, {usual.host, *port}, "KITH_PORT"};
   } else if (usual.port) {
-    place.store = MeetingPoint{{}, {usual.host, *usual.port}, usual.origin};
+    assignment.store = MeetingPoint{{}, {usual.host, *usual.port}, usual.origin};
   } else {
     reader.wrong("there is no port for the store: set KITH_PORT on all workers");
   }
 }
 
-void check_numbers(Reader& reader, const Place& place) {
-  if (place.workers < 1) reader.wrong("a world has at least one worker");
-  if (place.worker >= place.workers && place.workers > 0)
-    reader.wrong(cat("worker ", place.worker, " of ", place.workers, " does not exist (they count from 0)"));
-  if (place.local_rank.has_value() != place.local_workers.has_value()) {
+void check_numbers(Reader& reader, const Assignment& assignment) {
+  if (assignment.workers < 1) reader.wrong("a world has at least one worker");
+  if (assignment.worker >= assignment.workers && assignment.workers > 0)
+    reader.wrong(
+        cat("worker ", assignment.worker, " of ", assignment.workers, " does not exist (they count from 0)"));
+  if (assignment.local_rank.has_value() != assignment.local_workers.has_value()) {
     reader.wrong("of local rank and local size only one is told");
-  } else if (place.local_rank) {
-    if (*place.local_rank >= *place.local_workers)
-      reader.wrong(cat("local rank ", *place.local_rank, " of ", *place.local_workers, " does not exist"));
-    if (*place.local_workers > place.workers)
+  } else if (assignment.local_rank) {
+    if (*assignment.local_rank >= *assignment.local_workers)
       reader.wrong(
-          cat(*place.local_workers, " workers on this machine are more than ", place.workers, " in all"));
+          cat("local rank ", *assignment.local_rank, " of ", *assignment.local_workers, " does not exist"));
+    if (*assignment.local_workers > assignment.workers)
+      reader.wrong(cat(*assignment.local_workers, " workers on this machine are more than ",
+                       assignment.workers, " in all"));
   }
 }
 
-void from_flags(Reader& reader, Place& place, const PlaceFlags& flags) {
-  place.worker = *flags.worker;
+void from_flags(Reader& reader, Assignment& assignment, const AssignmentFlags& flags) {
+  assignment.worker = *flags.worker;
   if (!flags.workers) {
     throw InputError(cat("worker ", *flags.worker, " of how many?"), "--worker", "give --workers too");
   }
-  place.workers = *flags.workers;
-  if (place.worker < 0 || place.worker >= place.workers) {
-    throw InputError(cat("worker ", place.worker, " of ", place.workers, " does not exist"), "--worker",
-                     "workers count from 0");
+  assignment.workers = *flags.workers;
+  if (assignment.worker < 0 || assignment.worker >= assignment.workers) {
+    throw InputError(cat("worker ", assignment.worker, " of ", assignment.workers, " does not exist"),
+                     "--worker", "workers count from 0");
   }
   if (!flags.store.empty()) {
-    place.store = meeting_point(flags.store, "--store");
+    assignment.store = meeting_point(flags.store, "--store");
   } else {
-    find_store(reader, place, {});
+    find_store(reader, assignment, {});
   }
 }
 
-void from_kith(Reader& reader, Place& place) {
-  place.worker = reader.need_number("KITH_WORKER");
-  place.workers = reader.need_number("KITH_WORKERS");
-  place.local_rank = reader.number("KITH_LOCAL_RANK");
-  place.local_workers = reader.number("KITH_LOCAL_WORKERS");
-  find_store(reader, place, {});
+void from_kith(Reader& reader, Assignment& assignment) {
+  assignment.worker = reader.need_number("KITH_WORKER");
+  assignment.workers = reader.need_number("KITH_WORKERS");
+  assignment.local_rank = reader.number("KITH_LOCAL_RANK");
+  assignment.local_workers = reader.number("KITH_LOCAL_WORKERS");
+  find_store(reader, assignment, {});
 }
 
-void from_torchrun(Reader& reader, Place& place) {
-  place.worker = reader.need_number("RANK");
-  place.workers = reader.need_number("WORLD_SIZE");
-  place.local_rank = reader.number("LOCAL_RANK");
-  place.local_workers = reader.number("LOCAL_WORLD_SIZE");
+void from_torchrun(Reader& reader, Assignment& assignment) {
+  assignment.worker = reader.need_number("RANK");
+  assignment.workers = reader.need_number("WORLD_SIZE");
+  assignment.local_rank = reader.number("LOCAL_RANK");
+  assignment.local_workers = reader.number("LOCAL_WORLD_SIZE");
   const std::string host = reader.need_text("MASTER_ADDR");
   const std::string master_port = reader.need_text("MASTER_PORT");
-  place.run = reader.text("TORCHELASTIC_RUN_ID").value_or("");
-  if (const auto restart = reader.text("TORCHELASTIC_RESTART_COUNT")) place.run += cat("/", *restart);
+  assignment.run = reader.text("TORCHELASTIC_RUN_ID").value_or("");
+  if (const auto restart = reader.text("TORCHELASTIC_RESTART_COUNT")) assignment.run += cat("/", *restart);
   Usual usual{host, std::nullopt, "MASTER_PORT + 1"};
   if (const auto taken = to_number(master_port)) {
     if (*taken < 1 || *taken > 65535) reader.wrong("MASTER_PORT is not a port");
@@ -172,9 +176,9 @@ void from_torchrun(Reader& reader, Place& place) {
   } else if (!master_port.empty()) {
     reader.wrong("MASTER_PORT is not a number");
   }
-  find_store(reader, place, usual);
-  if (place.store && place.store->origin == "KITH_PORT" &&
-      std::to_string(place.store->address.port) == master_port) {
+  find_store(reader, assignment, usual);
+  if (assignment.store && assignment.store->origin == "KITH_PORT" &&
+      std::to_string(assignment.store->address.port) == master_port) {
     reader.wrong("KITH_PORT is MASTER_PORT, which the launcher itself holds");
   }
 }
@@ -188,38 +192,38 @@ std::string host_of_mpirun(const std::string& uri) {
   return uri.substr(begin, uri.find_first_of(",:;", begin) - begin);
 }
 
-void from_open_mpi(Reader& reader, Place& place) {
-  place.worker = reader.need_number("OMPI_COMM_WORLD_RANK");
-  place.workers = reader.need_number("OMPI_COMM_WORLD_SIZE");
-  place.local_rank = reader.need_number("OMPI_COMM_WORLD_LOCAL_RANK");
-  place.local_workers = reader.need_number("OMPI_COMM_WORLD_LOCAL_SIZE");
-  place.run = reader.text("PMIX_NAMESPACE").value_or("");
+void from_open_mpi(Reader& reader, Assignment& assignment) {
+  assignment.worker = reader.need_number("OMPI_COMM_WORLD_RANK");
+  assignment.workers = reader.need_number("OMPI_COMM_WORLD_SIZE");
+  assignment.local_rank = reader.need_number("OMPI_COMM_WORLD_LOCAL_RANK");
+  assignment.local_workers = reader.need_number("OMPI_COMM_WORLD_LOCAL_SIZE");
+  assignment.run = reader.text("PMIX_NAMESPACE").value_or("");
   const std::string mpirun = host_of_mpirun(reader.text("OMPI_MCA_orte_hnp_uri").value_or(""));
-  const bool one_machine = place.local_workers == place.workers;
+  const bool one_machine = assignment.local_workers == assignment.workers;
   Usual usual{one_machine ? "127.0.0.1" : mpirun, std::nullopt, "from PMIX_NAMESPACE"};
-  if (!place.run.empty()) usual.port = derived_port(place.run);
-  find_store(reader, place, usual);
+  if (!assignment.run.empty()) usual.port = derived_port(assignment.run);
+  find_store(reader, assignment, usual);
 }
 
-void from_slurm(Reader& reader, Place& place) {
-  place.worker = reader.need_number("SLURM_PROCID");
-  place.workers = reader.need_number("SLURM_STEP_NUM_TASKS");
-  place.local_rank = reader.need_number("SLURM_LOCALID");
+void from_slurm(Reader& reader, Assignment& assignment) {
+  assignment.worker = reader.need_number("SLURM_PROCID");
+  assignment.workers = reader.need_number("SLURM_STEP_NUM_TASKS");
+  assignment.local_rank = reader.need_number("SLURM_LOCALID");
   const int node = reader.need_number("SLURM_NODEID");
   const std::string list = reader.need_text("SLURM_STEP_NODELIST");
   const std::string tasks = reader.need_text("SLURM_STEP_TASKS_PER_NODE");
-  place.run = cat(reader.need_text("SLURM_JOB_ID"), ".", reader.need_text("SLURM_STEP_ID"));
+  assignment.run = cat(reader.need_text("SLURM_JOB_ID"), ".", reader.need_text("SLURM_STEP_ID"));
   reader.check();
   const std::vector<std::string> nodes = expand_nodelist(list, "SLURM_STEP_NODELIST");
   const std::vector<int> per_node = expand_tasks_per_node(tasks, "SLURM_STEP_TASKS_PER_NODE");
   if (nodes.size() != per_node.size() || node >= static_cast<int>(nodes.size())) {
     reader.wrong(cat("node ", node, " of ", nodes.size(), " with ", per_node.size(), " task counts"));
-    place.local_rank.reset();
+    assignment.local_rank.reset();
   } else {
-    place.local_workers = per_node[static_cast<std::size_t>(node)];
+    assignment.local_workers = per_node[static_cast<std::size_t>(node)];
   }
-  find_store(reader, place,
-             {nodes.size() == 1 ? "127.0.0.1" : nodes.front(), derived_port(place.run),
+  find_store(reader, assignment,
+             {nodes.size() == 1 ? "127.0.0.1" : nodes.front(), derived_port(assignment.run),
               "from SLURM_JOB_ID and SLURM_STEP_ID"});
 }
 
@@ -229,9 +233,9 @@ std::string MeetingPoint::text() const {
   return is_folder() ? folder : comm::net::text_of(address);
 }
 
-Place discover(const Environment& environment, const PlaceFlags& flags) {
-  Place place;
-  Reader reader(environment, place);
+Assignment discover(const Environment& environment, const AssignmentFlags& flags) {
+  Assignment assignment;
+  Reader reader(environment, assignment);
   const bool open_mpi = reader.has("OMPI_COMM_WORLD_RANK") || reader.has("OMPI_COMM_WORLD_SIZE");
   // A batch script has SLURM_PROCID too, but only srun makes steps.
   const bool slurm = reader.has("SLURM_PROCID") && reader.has("SLURM_STEP_ID");
@@ -239,33 +243,33 @@ Place discover(const Environment& environment, const PlaceFlags& flags) {
   const bool torchrun =
       reader.has("RANK") || reader.has("LOCAL_RANK") || (reader.has("WORLD_SIZE") && !open_mpi && !slurm);
   if (flags.worker) {
-    place.launcher = "flags";
-    from_flags(reader, place, flags);
+    assignment.launcher = "flags";
+    from_flags(reader, assignment, flags);
   } else if (reader.has("KITH_WORKER") || reader.has("KITH_WORKERS")) {
-    place.launcher = "kith";
-    from_kith(reader, place);
+    assignment.launcher = "kith";
+    from_kith(reader, assignment);
   } else if (torchrun) {
-    place.launcher = "torchrun";
-    from_torchrun(reader, place);
+    assignment.launcher = "torchrun";
+    from_torchrun(reader, assignment);
   } else if (open_mpi) {
-    place.launcher = "Open MPI";
-    from_open_mpi(reader, place);
+    assignment.launcher = "Open MPI";
+    from_open_mpi(reader, assignment);
   } else if (slurm) {
-    place.launcher = "Slurm";
-    from_slurm(reader, place);
+    assignment.launcher = "Slurm";
+    from_slurm(reader, assignment);
   } else if (reader.text("KITH_STORE")) {
     reader.wrong("KITH_STORE is set, and nothing tells which worker this is");
   }
-  if (place.placed()) check_numbers(reader, place);
-  if (!flags.store.empty() && !flags.worker && place.workers > 1) {
-    place.store = meeting_point(flags.store, "--store");
+  if (assignment.assigned()) check_numbers(reader, assignment);
+  if (!flags.store.empty() && !flags.worker && assignment.workers > 1) {
+    assignment.store = meeting_point(flags.store, "--store");
   }
   const auto interface = reader.text("KITH_INTERFACE");
-  place.interface = flags.interface.empty() ? interface.value_or("") : flags.interface;
+  assignment.interface = flags.interface.empty() ? interface.value_or("") : flags.interface;
   const auto secret_file = reader.text("KITH_SECRET_FILE");
   reader.check();
-  if (secret_file) place.secret = read_secret(*secret_file, "KITH_SECRET_FILE");
-  return place;
+  if (secret_file) assignment.secret = read_secret(*secret_file, "KITH_SECRET_FILE");
+  return assignment;
 }
 
 }  // namespace kith::launch

@@ -2,12 +2,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include "kith/launch/place.h"
+#include "kith/launch/assignment.h"
 
 namespace kith::cli {
 
 // --worker, --store and --interface; --workers is the command's own.
-inline void add_place_flags(CLI::App& command, launch::PlaceFlags& flags) {
+inline void add_assignment_flags(CLI::App& command, launch::AssignmentFlags& flags) {
   command.add_option("--worker", flags.worker, "which worker this process is, where no launcher tells");
   command.add_option("--store", flags.store,
                      "where the workers meet: HOST:PORT of worker 0, or a shared folder");

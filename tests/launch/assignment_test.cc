@@ -1,4 +1,4 @@
-#include "kith/launch/place.h"
+#include "kith/launch/assignment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,27 +45,27 @@ Environment without(Environment environment, const std::string& name) {
   environment.erase(name);
   return environment;
 }
-std::string refusal(const Environment& environment, const PlaceFlags& flags = {}) {
+std::string refusal(const Environment& environment, const AssignmentFlags& flags = {}) {
   return failure_of<InputError>([&] { discover(environment, flags); });
 }
 
-TEST(Discover, NobodyPlacedASingleProcess) {
-  const Place place = discover({{"HOME", "/root"}, {"MASTER_ADDR", "left over"}});
-  EXPECT_FALSE(place.placed());
-  EXPECT_EQ(place.workers, 1);
-  EXPECT_FALSE(place.store);
+TEST(Discover, ASingleProcessIsAssignedNothing) {
+  const Assignment assignment = discover({{"HOME", "/root"}, {"MASTER_ADDR", "left over"}});
+  EXPECT_FALSE(assignment.assigned());
+  EXPECT_EQ(assignment.workers, 1);
+  EXPECT_FALSE(assignment.store);
 }
 
 TEST(Discover, Torchrun) {
-  const Place place = discover(kTorchrun);
-  EXPECT_EQ(place.launcher, "torchrun");
-  EXPECT_EQ(place.worker, 5);
-  EXPECT_EQ(place.workers, 8);
-  EXPECT_EQ(place.local_rank, 1);
-  EXPECT_EQ(place.local_workers, 4);
-  EXPECT_EQ(place.store->text(), "node1:29501");
-  EXPECT_EQ(place.store->origin, "MASTER_PORT + 1");
-  const Place moved = discover(with(kTorchrun, {{"KITH_PORT", "4000"}}));
+  const Assignment assignment = discover(kTorchrun);
+  EXPECT_EQ(assignment.launcher, "torchrun");
+  EXPECT_EQ(assignment.worker, 5);
+  EXPECT_EQ(assignment.workers, 8);
+  EXPECT_EQ(assignment.local_rank, 1);
+  EXPECT_EQ(assignment.local_workers, 4);
+  EXPECT_EQ(assignment.store->text(), "node1:29501");
+  EXPECT_EQ(assignment.store->origin, "MASTER_PORT + 1");
+  const Assignment moved = discover(with(kTorchrun, {{"KITH_PORT", "4000"}}));
   EXPECT_EQ(moved.store->text(), "node1:4000");
   EXPECT_EQ(moved.store->origin, "KITH_PORT");
 }
@@ -89,17 +89,18 @@ TEST(Discover, TorchrunNeedsItsVariablesAndListsThem) {
 }
 
 TEST(Discover, OpenMpi) {
-  const Place place = discover(kOpenMpi);
-  EXPECT_EQ(place.launcher, "Open MPI");
-  EXPECT_EQ(place.worker, 3);
-  EXPECT_EQ(place.workers, 4);
-  EXPECT_EQ(place.local_workers, 2);
-  EXPECT_EQ(place.store->address.host, "10.0.0.5") << "where mpirun runs";
-  EXPECT_GE(place.store->address.port, 20000);
-  EXPECT_LT(place.store->address.port, 30000);
-  EXPECT_EQ(discover(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}})).store->text(), place.store->text());
+  const Assignment assignment = discover(kOpenMpi);
+  EXPECT_EQ(assignment.launcher, "Open MPI");
+  EXPECT_EQ(assignment.worker, 3);
+  EXPECT_EQ(assignment.workers, 4);
+  EXPECT_EQ(assignment.local_workers, 2);
+  EXPECT_EQ(assignment.store->address.host, "10.0.0.5") << "where mpirun runs";
+  EXPECT_GE(assignment.store->address.port, 20000);
+  EXPECT_LT(assignment.store->address.port, 30000);
+  EXPECT_EQ(discover(with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", "0"}})).store->text(),
+            assignment.store->text());
 
-  const Place here = discover(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}));
+  const Assignment here = discover(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}));
   EXPECT_EQ(here.store->address.host, "127.0.0.1");
   EXPECT_THAT(refusal(without(kOpenMpi, "OMPI_MCA_orte_hnp_uri")), HasSubstr("set KITH_STORE=HOST:PORT"));
   EXPECT_EQ(
@@ -109,21 +110,22 @@ TEST(Discover, OpenMpi) {
 }
 
 TEST(Discover, Slurm) {
-  const Place place = discover(kSlurm);
-  EXPECT_EQ(place.launcher, "Slurm");
-  EXPECT_EQ(place.worker, 4);
-  EXPECT_EQ(place.workers, 5);
-  EXPECT_EQ(place.local_rank, 0);
-  EXPECT_EQ(place.local_workers, 1);
-  EXPECT_EQ(place.store->address.host, "n01") << "where worker 0 runs";
-  EXPECT_NE(place.store->address.port, discover(with(kSlurm, {{"SLURM_STEP_ID", "1"}})).store->address.port);
+  const Assignment assignment = discover(kSlurm);
+  EXPECT_EQ(assignment.launcher, "Slurm");
+  EXPECT_EQ(assignment.worker, 4);
+  EXPECT_EQ(assignment.workers, 5);
+  EXPECT_EQ(assignment.local_rank, 0);
+  EXPECT_EQ(assignment.local_workers, 1);
+  EXPECT_EQ(assignment.store->address.host, "n01") << "where worker 0 runs";
+  EXPECT_NE(assignment.store->address.port,
+            discover(with(kSlurm, {{"SLURM_STEP_ID", "1"}})).store->address.port);
   EXPECT_THAT(refusal(without(kSlurm, "SLURM_STEP_NODELIST")), HasSubstr("SLURM_STEP_NODELIST=(unset)"));
   EXPECT_THAT(refusal(with(kSlurm, {{"SLURM_NODEID", "3"}})), HasSubstr("node 3 of 3"));
   EXPECT_THAT(refusal(with(kSlurm, {{"SLURM_STEP_NODELIST", "n["}})), HasSubstr("SLURM_STEP_NODELIST"));
 }
 
 TEST(Discover, ABatchScriptIsNotAStep) {
-  EXPECT_FALSE(discover({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "77"}}).placed());
+  EXPECT_FALSE(discover({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "77"}}).assigned());
 }
 
 TEST(Discover, TheFirstOfTheOrderCounts) {
@@ -148,21 +150,22 @@ TEST(Discover, KithsOwnVariables) {
 }
 
 TEST(Discover, Flags) {
-  const Place place = discover({}, {.worker = 1, .workers = 2, .store = "n1:9", .interface = "ib0"});
-  EXPECT_EQ(place.worker, 1);
-  EXPECT_EQ(place.store->text(), "n1:9");
-  EXPECT_EQ(place.interface, "ib0");
+  const Assignment assignment =
+      discover({}, {.worker = 1, .workers = 2, .store = "n1:9", .interface = "ib0"});
+  EXPECT_EQ(assignment.worker, 1);
+  EXPECT_EQ(assignment.store->text(), "n1:9");
+  EXPECT_EQ(assignment.interface, "ib0");
   EXPECT_THAT(refusal({}, {.worker = 1}), HasSubstr("--worker"));
   EXPECT_THAT(refusal({}, {.worker = 2, .workers = 2, .store = "n1:9"}), HasSubstr("worker 2 of 2"));
   EXPECT_THAT(refusal({}, {.worker = 1, .workers = 2}), HasSubstr("KITH_STORE"));
-  EXPECT_FALSE(discover({}, {.workers = 4}).placed()) << "--workers alone is for local workers";
+  EXPECT_FALSE(discover({}, {.workers = 4}).assigned()) << "--workers alone is for local workers";
 }
 
 TEST(Discover, AWorldOfOneNeedsNoStore) {
-  const Place place = discover(
+  const Assignment assignment = discover(
       with(kTorchrun, {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}));
-  EXPECT_TRUE(place.placed());
-  EXPECT_FALSE(place.store);
+  EXPECT_TRUE(assignment.assigned());
+  EXPECT_FALSE(assignment.store);
 }
 
 TEST(Discover, InterfaceAndSecretGoWithAnyLauncher) {

@@ -22,7 +22,7 @@
 
 namespace kith::comm::ucx {
 
-struct EngineOptions {
+struct DriverOptions {
   std::string secret;                     // of the run; empty: none
   std::string interface;                  // to connect from
   std::map<int, net::Address> addresses;  // of the peers' listeners, by index
@@ -33,13 +33,13 @@ struct EngineOptions {
 // Everything that passes between this worker and those on other machines. One thread does it all: it sleeps
 // until a message, a connection or a command of this worker's other threads comes, and never spins; UCX is
 // used by no other. The rest of kith sees windows' links. Held by the transport and by every link.
-class Engine final : public std::enable_shared_from_this<Engine>, private Post {
+class Driver final : public std::enable_shared_from_this<Driver>, private Post {
  public:
   // Peers connect to the listener. Error when UCX cannot start.
-  Engine(std::shared_ptr<mapped::Context> context, net::Listener listener, EngineOptions options);
-  ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
+  Driver(std::shared_ptr<mapped::Context> context, net::Listener listener, DriverOptions options);
+  ~Driver();
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
 
   // A window on its way to being shared with `peers` (indices): they hear of it. Dropping the link closes it.
   class WindowLink;
@@ -127,7 +127,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
   bool all_parted() const;
 
   const std::shared_ptr<mapped::Context> context_;
-  const EngineOptions options_;
+  const DriverOptions options_;
   net::Listener listener_;
   const shm::Descriptor bell_;  // rung when there is a command
 
@@ -155,11 +155,11 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Post {
   std::thread thread_;
 };
 
-// What a window holds of the engine.
-class Engine::WindowLink final : public mapped::Link {
+// What a window holds of the driver.
+class Driver::WindowLink final : public mapped::Link {
  public:
-  WindowLink(std::shared_ptr<Engine> engine, std::shared_ptr<NetWindow> window)
-      : engine_(std::move(engine)), window_(std::move(window)) {}
+  WindowLink(std::shared_ptr<Driver> driver, std::shared_ptr<NetWindow> window)
+      : driver_(std::move(driver)), window_(std::move(window)) {}
   ~WindowLink() override;
 
   const std::shared_ptr<NetWindow>& window() const { return window_; }
@@ -169,7 +169,7 @@ class Engine::WindowLink final : public mapped::Link {
   void wanted(int writer, protocol::Word v) override;
 
  private:
-  const std::shared_ptr<Engine> engine_;
+  const std::shared_ptr<Driver> driver_;
   const std::shared_ptr<NetWindow> window_;
 };
 

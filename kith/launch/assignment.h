@@ -26,9 +26,9 @@ struct MeetingPoint {
   std::string text() const;
 };
 
-// A process's place in its world, as whoever started it told.
-struct Place {
-  // "flags", "kith", "torchrun", "Open MPI", "Slurm"; "none" for a process that nobody placed.
+// What the launcher assigned to this process: which worker it is, of how many, and where the store is.
+struct Assignment {
+  // "flags", "kith", "torchrun", "Open MPI", "Slurm"; "none" for a process that was assigned nothing.
   std::string launcher = "none";
   std::string run;  // the launcher's name for the run, where it has one: equal on all workers
   int worker = 0;
@@ -41,11 +41,11 @@ struct Place {
   std::vector<Variable> variables;    // what was looked at, in order
 
   // True when somebody else started this process as a worker.
-  bool placed() const { return launcher != "none"; }
+  bool assigned() const { return launcher != "none"; }
 };
 
 // What the user says on the command line; overrides the environment.
-struct PlaceFlags {
+struct AssignmentFlags {
   std::optional<int> worker = {};
   std::optional<int> workers = {};
   std::string store = {};  // HOST:PORT, or a folder (a path with a '/')
@@ -61,6 +61,6 @@ struct PlaceFlags {
 //   none       a single process
 // KITH_STORE, KITH_PORT, KITH_INTERFACE and KITH_SECRET_FILE go with any of them. InputError that lists the
 // launcher's variables with their values when some are missing or contradict each other.
-Place discover(const Environment& environment, const PlaceFlags& flags = {});
+Assignment discover(const Environment& environment, const AssignmentFlags& flags = {});
 
 }  // namespace kith::launch

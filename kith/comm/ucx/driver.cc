@@ -1,4 +1,4 @@
-#include "kith/comm/ucx/engine.h"
+#include "kith/comm/ucx/driver.h"
 
 #include <algorithm>
 #include <cstring>
@@ -35,7 +35,7 @@ std::uint64_t random_token() {
 
 }  // namespace
 
-Engine::Engine(std::shared_ptr<mapped::Context> context, net::Listener listener, EngineOptions options)
+Driver::Driver(std::shared_ptr<mapped::Context> context, net::Listener listener, DriverOptions options)
     : context_(std::move(context)),
       options_(std::move(options)),
       listener_(std::move(listener)),
@@ -58,16 +58,16 @@ Engine::Engine(std::shared_ptr<mapped::Context> context, net::Listener listener,
   }
 }
 
-Engine::~Engine() {
+Driver::~Driver() {
   stop();
 }
 
-void Engine::stop() {
+void Driver::stop() {
   post([this] { closing_until_ = SteadyClock().now() + kLinger; });
   if (thread_.joinable()) thread_.join();
 }
 
-void Engine::post(std::function<void()> command) {
+void Driver::post(std::function<void()> command) {
   std::lock_guard lock(mutex_);
   if (stopped_) return;
   commands_.push_back(std::move(command));
@@ -76,7 +76,7 @@ void Engine::post(std::function<void()> command) {
 
 // --- the thread ---
 
-void Engine::run(std::promise<void> started) {
+void Driver::run(std::promise<void> started) {
   shm::ask_for_short_turns();
   try {
     worker_ = std::make_unique<Worker>(
@@ -128,7 +128,7 @@ void Engine::run(std::promise<void> started) {
     place.peer.lifeline().reset();
 }
 
-bool Engine::run_commands() {
+bool Driver::run_commands() {
   std::vector<std::function<void()>> commands;
   {
     std::lock_guard lock(mutex_);
@@ -139,7 +139,7 @@ bool Engine::run_commands() {
   return !commands.empty();
 }
 
-void Engine::watch_sockets(Rest rest) {
+void Driver::watch_sockets(Rest rest) {
   const bool deaf = SteadyClock().now() < deaf_until_;
   std::vector<pollfd> files{
       {worker_->fd(), POLLIN, 0}, {bell_.get(), POLLIN, 0}, {deaf ? -1 : listener_.fd(), POLLIN, 0}};
@@ -173,7 +173,7 @@ void Engine::watch_sockets(Rest rest) {
   if (files[2].revents != 0 || strangers_spoke || !strangers_.empty()) accept_all();
 }
 
-void Engine::take_message(std::span<const std::byte> bytes, Delivery& delivery) {
+void Driver::take_message(std::span<const std::byte> bytes, Delivery& delivery) {
   Envelope envelope;
   if (bytes.size() < sizeof envelope) return complain("a stranger", "a message that is too short");
   std::memcpy(&envelope, bytes.data(), sizeof envelope);
@@ -191,13 +191,13 @@ void Engine::take_message(std::span<const std::byte> bytes, Delivery& delivery) 
       cat(context_->self(), " drops what ", context_->worker(envelope.from), " sent: ", wrong));
 }
 
-void Engine::complain(std::string_view about, std::string_view what) {
+void Driver::complain(std::string_view about, std::string_view what) {
   constexpr int kMostLines = 20;  // whoever can reach the port must not be able to fill the disk
   if (++complaints_ <= kMostLines)
     context_->log().warning(cat(context_->self(), " refuses ", about, ": ", what));
 }
 
-void Engine::beat() {
+void Driver::beat() {
   const Clock::Time now = SteadyClock().now();
   if (now < next_beat_) return;
   next_beat_ = now + Lifeline::kBeat;
@@ -216,7 +216,7 @@ void Engine::beat() {
   }
 }
 
-void Engine::lose(int index, std::string why) {
+void Driver::lose(int index, std::string why) {
   Place& place = places_.at(index);
   if (place.state == State::dying || place.state == State::gone) return;
   place.state = State::dying;
@@ -226,7 +226,7 @@ void Engine::lose(int index, std::string why) {
   place.peer.close();
 }
 
-void Engine::see_off() {
+void Driver::see_off() {
   const Clock::Time now = SteadyClock().now();
   for (auto& [index, place] : places_) {
     const bool failed = !place.failure.empty();
@@ -260,43 +260,43 @@ void Engine::see_off() {
 
 // --- post ---
 
-void Engine::tell(int peer, const Envelope& envelope) {
+void Driver::tell(int peer, const Envelope& envelope) {
   places_.at(peer).peer.tell(envelope);
 }
 
-void Engine::send(int peer, const DataHeader& header, std::span<const std::byte> payload, Done done) {
+void Driver::send(int peer, const DataHeader& header, std::span<const std::byte> payload, Done done) {
   places_.at(peer).peer.send(header, payload, std::move(done));
 }
 
-bool Engine::has_room(int peer) const {
+bool Driver::has_room(int peer) const {
   return places_.at(peer).peer.has_room();
 }
 
 // --- links ---
 
-Engine::WindowLink::~WindowLink() {
-  engine_->post([engine = engine_.get(), window = window_] { engine->exchange_.close(window); });
+Driver::WindowLink::~WindowLink() {
+  driver_->post([driver = driver_.get(), window = window_] { driver->exchange_.close(window); });
 }
 
-void Engine::WindowLink::published(protocol::Word v, std::span<const int> readers) {
+void Driver::WindowLink::published(protocol::Word v, std::span<const int> readers) {
   std::vector<int> elsewhere;
   for (int reader : readers) {
     if (window_->sides.contains(reader)) elsewhere.push_back(reader);
   }
   if (elsewhere.empty() && !window_->curious.load()) return;
-  engine_->post([engine = engine_.get(), window = window_, v, who = std::move(elsewhere)] {
-    engine->exchange_.published(window, v, who);
+  driver_->post([driver = driver_.get(), window = window_, v, who = std::move(elsewhere)] {
+    driver->exchange_.published(window, v, who);
   });
 }
 
-void Engine::WindowLink::freed(int writer) {
-  engine_->post(
-      [engine = engine_.get(), window = window_, writer] { engine->exchange_.freed(*window, writer); });
+void Driver::WindowLink::freed(int writer) {
+  driver_->post(
+      [driver = driver_.get(), window = window_, writer] { driver->exchange_.freed(*window, writer); });
 }
 
-void Engine::WindowLink::wanted(int writer, protocol::Word v) {
-  engine_->post([engine = engine_.get(), window = window_, writer, v] {
-    engine->exchange_.wanted(*window, writer, v);
+void Driver::WindowLink::wanted(int writer, protocol::Word v) {
+  driver_->post([driver = driver_.get(), window = window_, writer, v] {
+    driver->exchange_.wanted(*window, writer, v);
   });
 }
 
