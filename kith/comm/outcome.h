@@ -71,7 +71,7 @@ class Arrival {
   std::span<const std::byte> data_;
 };
 
-// The deadline passed first. The reader has given up on the
+// The deadline passed first, or the wait was cancelled. The reader has given up on the
 // version: it is past it, so the writer is not held up.
 struct Late {
   WorkerId peer;

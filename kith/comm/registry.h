@@ -40,6 +40,9 @@ struct TransportOptions {
   Log* log = nullptr;  // may be null; outlives the transport and its windows
   // After how long a wait explains itself in the log.
   Clock::Duration long_wait = std::chrono::seconds(1);
+  // Where memory is shared between processes: watch peers as on kernels before Linux 5.16, by one thread per
+  // peer. There it is so whatever this says.
+  bool plain_futexes = false;
   NetworkOptions network;
 };
 
@@ -47,7 +50,7 @@ struct TransportOptions {
 struct Backend {
   std::string_view name;
   std::string_view summary;
-  // Empty when it works here, else why it does not ("this kernel lacks futex_waitv: Linux 5.16 has it").
+  // Empty when it works here, else why it does not ("this kith was built without UCX (libucx-dev)").
   std::string (*obstacle)();
   // InputError when the options lack what this backend needs.
   std::unique_ptr<Transport> (*create)(const TransportOptions& options);

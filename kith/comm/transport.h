@@ -13,6 +13,9 @@ namespace kith::comm {
 
 // One worker's end of a world: opens windows and knows who is alive. Code above `comm` sees only this, Window
 // and Store, and cannot tell the backends apart. Safe from any thread.
+//
+// Destruction takes a second at most, whatever the peers do: what was published last is still sent to those
+// on other machines, for a part of that time.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -31,7 +34,7 @@ class Transport {
   // REQUIRES: every worker opens the same windows in the same order.
   // InputError when a peer's window differs in size, slots, mode or digest, or when the peer speaks another
   // version of the protocol (names both sides); Error when a peer does not come before the deadline or is
-  // lost; the name must then not be opened again.
+  // lost, or when the opening is cancelled; the name must then not be opened again.
   virtual std::unique_ptr<Window> open(const WindowOptions& options, Deadline deadline) = 0;
 
   // True once the peer is known to be gone. Never becomes false again.

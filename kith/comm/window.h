@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "kith/base/pin.h"
+#include "kith/comm/cancellation.h"
 #include "kith/comm/outcome.h"
 
 namespace kith::comm {
@@ -32,6 +34,8 @@ struct WindowOptions {
   std::vector<WorkerId> peers = {};  // with whom it is shared; empty: everybody in the transport
   // Host memory only: for every block in which slots and arrivals lie. The same on every worker: set or not.
   PinMemory pin = {};
+  // Ends this worker's waits in the window, and its opening, early; null: only deadlines do.
+  std::shared_ptr<Cancellation> cancellation = {};
 };
 
 // A part of a payload.
@@ -60,12 +64,15 @@ struct PublishOptions {
 //
 // Threads: the writing members (slot, begin, publish) by one thread at a
 // time, the reading members (await, newest, skip) by one thread at a time;
-// the two may differ. Arrivals must be gone before the window is destroyed.
+// the two may differ. Arrivals must be gone before the window is destroyed,
+// and waits have ended: whoever owns both a window and a thread that waits in
+// it cancels first (WindowOptions::cancellation). Destruction itself never waits.
 class Window {
  public:
   virtual ~Window() = default;
 
   virtual const WindowOptions& options() const = 0;
+  bool cancelled() const { return options().cancellation && options().cancellation->cancelled(); }
 
   // The memory of v's slot, 64-byte aligned, stable for the life of the window. Its owner may read it at any
   // time and may write it between begin(v) and publish(v).

@@ -1,11 +1,10 @@
 #include "kith/engine/channel.h"
 
 #include <utility>
-#include <variant>
 
 #include "kith/base/check.h"
-#include "kith/base/error.h"
 #include "kith/base/rng.h"
+#include "kith/comm/take_slot.h"
 
 namespace kith::engine {
 namespace {
@@ -88,12 +87,7 @@ template <class T>
 std::byte* Channel<T>::next_slot() {
   const Version next = version(published_ + 1);
   if (!next_is_open_) {
-    auto slot = window_->begin(next, world_.clock->now() + options_.patience);
-    if (const auto* held = std::get_if<comm::Late>(&slot)) {
-      throw Error(cat(held->peer, " has held ", options_.name, " version ", held->version, " for ",
-                      seconds(held->waited), " s"),
-                  cat(world_.self()), "the peer hangs: look at its log, or end it");
-    }
+    comm::take_slot(*window_, next, world_.clock->now() + options_.patience, cat(world_.self()));
     next_is_open_ = true;
   }
   return slot_bytes(published_ + 1);

@@ -9,6 +9,7 @@
 #include "kith/base/check.h"
 #include "kith/base/error.h"
 #include "kith/base/rng.h"
+#include "kith/comm/take_slot.h"
 
 namespace kith::gossip {
 namespace {
@@ -29,16 +30,6 @@ comm::WindowOptions window_options(const Members& members, const std::string& na
   window.peers = members.workers;
   window.pin = pin;
   return window;
-}
-
-std::span<std::byte> begin(comm::Window& window, Version version, WorkerId self, Deadline deadline) {
-  const auto slot = window.begin(version, deadline);
-  if (const auto* held = std::get_if<comm::Late>(&slot)) {
-    throw Error(cat(held->peer, " has held ", window.options().name, " version ", held->version, " for ",
-                    seconds(held->waited), " s"),
-                cat(self), "the peer hangs: look at its log, or end it");
-  }
-  return std::get<std::span<std::byte>>(slot);
 }
 
 void publish(comm::Window& window, Version version, std::size_t bytes, const Members& members,
@@ -104,7 +95,9 @@ std::size_t Collective<T>::window_bytes() const {
 template <class T>
 std::span<T> Collective<T>::outgoing(std::size_t count, Deadline deadline) {
   KITH_CHECK_LE(count, options_.count, options_.name);
-  return {reinterpret_cast<T*>(begin(*vectors_, next_vector(), transport_.self(), deadline).data()), count};
+  return {reinterpret_cast<T*>(
+              comm::take_slot(*vectors_, next_vector(), deadline, cat(transport_.self())).data()),
+          count};
 }
 
 template <class T>
@@ -156,7 +149,8 @@ void Collective<T>::broadcast(std::span<T> x, Rank root, Deadline deadline) {
 template <class T>
 std::vector<double> Collective<T>::gather(double value, Deadline deadline) {
   const Version version{members_.view, scalar_step_++};
-  std::memcpy(begin(*scalars_, version, transport_.self(), deadline).data(), &value, sizeof(value));
+  std::memcpy(comm::take_slot(*scalars_, version, deadline, cat(transport_.self())).data(), &value,
+              sizeof(value));
   publish(*scalars_, version, sizeof(value), members_, transport_.self());
   std::vector<double> values(static_cast<std::size_t>(members_.size()),
                              std::numeric_limits<double>::quiet_NaN());

@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "kith/base/check.h"
-#include "kith/base/error.h"
 #include "kith/base/rng.h"
+#include "kith/comm/take_slot.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 
 namespace kith::gossip {
@@ -165,13 +165,8 @@ T* MachineReducer<T>::result_at(const Round& round, std::size_t first) const {
 
 template <class T>
 void MachineReducer<T>::begin_slot(comm::Window& window, const Round& round) const {
-  const auto slot = window.begin(round.options.version, round.options.deadline);
-  if (const auto* held = std::get_if<comm::Late>(&slot)) {
-    throw Error(cat(held->peer, " has held ", window.options().name, " version ", held->version, " for ",
-                    seconds(held->waited), " s"),
-                cat(round.options.members->at(round.options.self)),
-                "the peer hangs: look at its log, or end it");
-  }
+  comm::take_slot(window, round.options.version, round.options.deadline,
+                  cat(round.options.members->at(round.options.self)));
 }
 
 template <class T>

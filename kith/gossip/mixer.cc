@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "kith/base/check.h"
-#include "kith/base/error.h"
 #include "kith/base/rng.h"
+#include "kith/comm/take_slot.h"
 
 namespace kith::gossip {
 namespace {
@@ -120,12 +119,8 @@ RoundReport Mixer<T>::round(Deadline deadline) {
   // the deadline is slow or gone, but its memory cannot be taken from under it: wait on, boundedly, until it
   // is judged lost.
   const Clock::Time before = clock_.now();
-  auto slot = window_->begin(next, std::max(deadline, before + options_.open_timeout));
-  if (const auto* held = std::get_if<comm::Late>(&slot)) {
-    throw Error(cat(held->peer, " has held ", options_.name, " version ", held->version, " for ",
-                    seconds(held->waited), " s"),
-                cat(transport_.self(), ", round ", t_), "the peer hangs: look at its log, or end it");
-  }
+  comm::take_slot(*window_, next, std::max(deadline, before + options_.open_timeout),
+                  cat(transport_.self(), ", round ", t_));
   const Clock::Duration held_up = clock_.now() - before;
 
   kernels::Destination<T> to;

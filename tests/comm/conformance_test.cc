@@ -10,6 +10,11 @@ INSTANTIATE_TEST_SUITE_P(All, Conformance,
                                             ::testing::Values(1, 2, 3, 4, 8),
                                             ::testing::Values(1, 4096, 1'000'003, 25'000'000)),
                          cell_name);
+INSTANTIATE_TEST_SUITE_P(Plain, Conformance,
+                         ::testing::Combine(::testing::Values(std::string(support::kPlainShm)),
+                                            ::testing::Values(1, 2, 3, 4, 8),
+                                            ::testing::Values(1, 4096, 1'000'003)),
+                         cell_name);
 // The long ones in the small worlds only: every byte goes through the kernel twice.
 INSTANTIATE_TEST_SUITE_P(Network, Conformance,
                          ::testing::Combine(::testing::ValuesIn(support::network_backends()),

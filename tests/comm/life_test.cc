@@ -13,19 +13,29 @@ namespace {
 
 using namespace std::chrono_literals;
 
+class Lives : public ::testing::TestWithParam<Life::Watching> {};
+INSTANTIATE_TEST_SUITE_P(All, Lives,
+                         ::testing::Values(Life::Watching::one_call, Life::Watching::thread_per_peer),
+                         [](const auto& param) {
+                           return param.param == Life::Watching::one_call ? "OneCall" : "ThreadPerPeer";
+                         });
+
 // More peers than one futex_waitv takes.
-TEST(Life, WatchesMorePeersThanFitOneCall) {
+TEST_P(Lives, WatchMorePeersThanFitOneCall) {
   constexpr int kWorkers = 141;
   const auto ignore = [](int, bool) {};
   std::vector<std::unique_ptr<Life>> lives;
   for (int i = 0; i + 1 < kWorkers; ++i)
-    lives.push_back(std::make_unique<Life>(kWorkers, ignore));
+    lives.push_back(std::make_unique<Life>(kWorkers, ignore, GetParam()));
   std::promise<std::pair<int, bool>> told;
   auto first = told.get_future();
   bool once = false;  // touched by the life thread only
-  Life watcher(kWorkers, [&](int worker, bool died) {
-    if (!std::exchange(once, true)) told.set_value({worker, died});
-  });
+  Life watcher(
+      kWorkers,
+      [&](int worker, bool died) {
+        if (!std::exchange(once, true)) told.set_value({worker, died});
+      },
+      GetParam());
   for (int i = 0; i + 1 < kWorkers; ++i) {
     watcher.watch(i, lives[static_cast<std::size_t>(i)]->descriptor(), kWorkers - 1, "test");
   }
@@ -34,6 +44,29 @@ TEST(Life, WatchesMorePeersThanFitOneCall) {
   const auto [worker, died] = first.get();
   EXPECT_EQ(worker, 137);
   EXPECT_FALSE(died) << "it ended in order";
+}
+
+// Whoever it watches, and whatever those do, it ends at once.
+TEST_P(Lives, EndAtOnceWhileTheirPeersLive) {
+  constexpr int kWorkers = 9;
+  std::vector<std::unique_ptr<Life>> peers;
+  for (int i = 0; i + 1 < kWorkers; ++i)
+    peers.push_back(std::make_unique<Life>(
+        kWorkers, [](int, bool) {}, GetParam()));
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    auto watcher = std::make_unique<Life>(
+        kWorkers, [](int, bool) {}, GetParam());
+    for (int i = 0; i + 1 < kWorkers; ++i)
+      watcher->watch(i, peers[static_cast<std::size_t>(i)]->descriptor(), kWorkers - 1, "test");
+    const auto start = SteadyClock().now();
+    watcher.reset();
+    EXPECT_LT(SteadyClock().now() - start, 500ms);
+  }
+}
+
+TEST(Life, SleepsOnAllWordsInOneCallWhereTheKernelCan) {
+  EXPECT_EQ(Life::watching(true), Life::Watching::thread_per_peer);
+  EXPECT_EQ(Life::obstacle(), "");
 }
 
 TEST(Life, RefusesWhatIsNoLifeSegment) {

@@ -8,10 +8,11 @@ namespace {
 constexpr std::size_t kBytes = 100'000;
 
 class Loss : public Rows {};
-INSTANTIATE_TEST_SUITE_P(All, Loss,
-                         ::testing::Combine(::testing::ValuesIn(support::all_backends()),
-                                            ::testing::Values(2, 3, 4, 8)),
-                         row_name);
+INSTANTIATE_TEST_SUITE_P(
+    All, Loss,
+    ::testing::Combine(::testing::ValuesIn(support::with_plain_shm(support::all_backends())),
+                       ::testing::Values(2, 3, 4, 8)),
+    row_name);
 
 std::vector<WorkerId> without(std::vector<WorkerId> workers, WorkerId gone) {
   std::erase(workers, gone);

@@ -14,7 +14,7 @@ namespace kith::comm::conformance {
 namespace {
 
 class Opening : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(All, Opening, ::testing::ValuesIn(support::all_backends()),
+INSTANTIATE_TEST_SUITE_P(All, Opening, ::testing::ValuesIn(support::with_plain_shm(support::all_backends())),
                          [](const auto& param) { return param.param; });
 
 template <class Failure, class Action>
@@ -122,9 +122,7 @@ std::string meet_impostor(const shm::Meeting::Hello& hello) {
     const Deadline limit = in_time();
     while (!(channel = listener.accept()) && SteadyClock().now() < limit)
       std::this_thread::sleep_for(1ms);
-    const auto life = shm::Segment::create("fake life", 4096, shm::Sharing::read_only);
-    channel->send(std::string(reinterpret_cast<const char*>(&hello), sizeof hello),
-                  {life.descriptor().get()});
+    channel->send(std::string(reinterpret_cast<const char*>(&hello), sizeof hello));
     store.wait("checked", limit);
   });
   const std::string text =

@@ -8,10 +8,11 @@ namespace {
 constexpr std::size_t kBytes = 4096;
 
 class Rounds : public Rows {};
-INSTANTIATE_TEST_SUITE_P(All, Rounds,
-                         ::testing::Combine(::testing::ValuesIn(support::all_backends()),
-                                            ::testing::Values(1, 2, 3, 4, 8)),
-                         row_name);
+INSTANTIATE_TEST_SUITE_P(
+    All, Rounds,
+    ::testing::Combine(::testing::ValuesIn(support::with_plain_shm(support::all_backends())),
+                       ::testing::Values(1, 2, 3, 4, 8)),
+    row_name);
 
 TEST_P(Rounds, ManyWindowsAtOnce) {
   run_world(backend(), world(), [](Worker& w) {

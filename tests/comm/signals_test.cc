@@ -36,7 +36,8 @@ std::string burn(FileStore& store, int index) {
 }
 
 class Signals : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(All, Signals, ::testing::ValuesIn(support::process_backends()),
+INSTANTIATE_TEST_SUITE_P(All, Signals,
+                         ::testing::ValuesIn(support::with_plain_shm(support::process_backends())),
                          [](const auto& param) { return param.param; });
 
 // In shared memory within 100 ms. A connection tells of a death only after the memory was torn down, so over

@@ -118,6 +118,14 @@ inline std::vector<std::string> all_backends() {
   return names;
 }
 
+// The backend shm as it is on kernels before Linux 5.16.
+inline constexpr std::string_view kPlainShm = "shm_plain";
+// For the tests of windows: the backends, and shm in both forms.
+inline std::vector<std::string> with_plain_shm(std::vector<std::string> names) {
+  names.emplace_back(kPlainShm);
+  return names;
+}
+
 inline std::vector<std::string> network_backends() {
   std::vector<std::string> names = process_backends();
   std::erase_if(names, [](const std::string& name) { return !travels(name); });
@@ -131,13 +139,14 @@ inline std::string run_process(std::string_view backend, int rank, int workers,
                                const std::filesystem::path& folder, const WorkerBody& body) {
   comm::FileStore store(folder);
   comm::TransportOptions options = transport_options(rank, workers, store);
+  options.plain_futexes = backend == kPlainShm;
   options.network.interface = "lo";
   options.network.secret = "a secret of tests";
   if (backend == "routed") {
     options.network.machine = rank % 2 == 0 ? "even" : "odd";
     options.network.lanes = 2;
   }
-  const auto transport = comm::make_transport(backend, options);
+  const auto transport = comm::make_transport(options.plain_futexes ? "shm" : backend, options);
   Worker worker{rank, workers, *transport, store};
   return body(worker);
 }

@@ -45,7 +45,7 @@ std::unique_ptr<Window> InprocTransport::open(const WindowOptions& asked, Deadli
   std::vector<mapped::PeerBlock> peers;
   for (WorkerId peer : options.peers) {
     const int index = context_->index_of(peer);
-    mapped::Block block = world_->take(*context_, index, options.name, deadline);
+    mapped::Block block = world_->take(*context_, index, options, deadline);
     protocol::check_same(options.name, self(), head, peer, block.control.head());
     peers.push_back({index, std::move(block)});
   }

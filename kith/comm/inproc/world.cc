@@ -45,17 +45,18 @@ void InprocWorld::post(int from, int to, const std::string& window, const mapped
   changed_.notify_all();
 }
 
-mapped::Block InprocWorld::take(mapped::Context& context, int from, const std::string& window,
+mapped::Block InprocWorld::take(mapped::Context& context, int from, const WindowOptions& window,
                                 Deadline deadline) {
-  mapped::WaitNote note(context, window);
+  mapped::WaitNote note(context, window.name);
   auto& mailbox = mailboxes_[static_cast<std::size_t>(context.self_index())];
   std::unique_lock lock(mutex_);
   for (;;) {
     // Equal keys keep their order: a name that is opened again meets the peer's next window of that name.
-    if (const auto found = mailbox.find(Key{from, window}); found != mailbox.end()) {
+    if (const auto found = mailbox.find(Key{from, window.name}); found != mailbox.end()) {
       return std::move(mailbox.extract(found).mapped());
     }
-    const std::string place = cat(context.self(), " opens window '", window, "'");
+    const std::string place = cat(context.self(), " opens window '", window.name, "'");
+    mapped::check_going_on(window, place);
     if (left_[static_cast<std::size_t>(from)]) {
       throw Error(cat(context.worker(from), " is lost"), place, "open it among those who are left");
     }
@@ -64,7 +65,7 @@ mapped::Block InprocWorld::take(mapped::Context& context, int from, const std::s
                   "every worker must open the same windows in the same order");
     }
     note.explain("waits for", from);
-    changed_.wait_until(lock, note.wake_by(deadline));
+    changed_.wait_until(lock, note.look_by(deadline));
   }
 }
 

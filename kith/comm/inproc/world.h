@@ -38,8 +38,8 @@ class InprocWorld : public std::enable_shared_from_this<InprocWorld> {
 
   InprocWorld(std::vector<WorkerId> workers, std::vector<int> machines);
   void post(int from, int to, const std::string& window, const mapped::Block& block);
-  // Error when the peer is lost or the deadline passes before it has posted.
-  mapped::Block take(mapped::Context& context, int from, const std::string& window, Deadline deadline);
+  // Error when the peer is lost, the deadline passes or it is cancelled before the peer has posted.
+  mapped::Block take(mapped::Context& context, int from, const WindowOptions& window, Deadline deadline);
   void leave(int worker);
 
   const std::vector<WorkerId> workers_;

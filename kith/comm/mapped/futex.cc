@@ -20,7 +20,7 @@ void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, 
   syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, expected, &until, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
-void futex_wake_all(std::atomic<std::uint32_t>& word) {
+void futex_wake_all(const std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 

@@ -11,7 +11,7 @@ namespace kith::comm::mapped {
 // Sleeps while `word` holds `expected`, at most until the deadline; may return early for no reason. Works
 // across processes. Never throws.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, Deadline deadline);
-void futex_wake_all(std::atomic<std::uint32_t>& word);
+void futex_wake_all(const std::atomic<std::uint32_t>& word);
 
 // Call after the condition has changed. Costs one load when nobody waits.
 void notify(protocol::Signal& signal);

@@ -6,9 +6,18 @@
 #include "kith/base/text.h"
 
 namespace kith::comm::mapped {
+namespace {
+
+constexpr Clock::Duration kLookStep = std::chrono::milliseconds(5);
+
+}  // namespace
 
 Deadline WaitNote::wake_by(Deadline deadline) const {
   return said_ ? deadline : std::min(deadline, start_ + context_.long_wait());
+}
+
+Deadline WaitNote::look_by(Deadline deadline) const {
+  return std::min(wake_by(deadline), SteadyClock().now() + kLookStep);
 }
 
 void WaitNote::explain(std::string_view what, int peer) {

@@ -17,6 +17,8 @@ class WaitNote {
   Clock::Duration waited() const { return SteadyClock().now() - start_; }
   // Until when to sleep: the deadline, or when the wait becomes worth a line.
   Deadline wake_by(Deadline deadline) const;
+  // While a window is being opened: the same, or when to ask again whether that was cancelled.
+  Deadline look_by(Deadline deadline) const;
   // Writes the line if it is time to; `what` says what the worker waits for ("waits for", "is held up by").
   void explain(std::string_view what, int peer);
 

@@ -48,9 +48,11 @@ MappedWindow::MappedWindow(std::shared_ptr<Context> context, WindowOptions optio
         std::make_unique<Peer>(peer.worker, std::move(peer.block), context_->self_index());
   }
   context_->liveness().add(this);
+  if (options_.cancellation) options_.cancellation->add(this);
 }
 
 MappedWindow::~MappedWindow() {
+  if (options_.cancellation) options_.cancellation->remove(this);
   context_->liveness().remove(this);
   for (const auto& peer : peers_) {
     if (peer == nullptr) continue;
@@ -93,7 +95,7 @@ std::variant<std::span<std::byte>, Late> MappedWindow::begin(Version v, Deadline
       holder = found.value_or(-1);
     }
     if (!found) return slot(v);
-    if (SteadyClock().now() >= deadline) return Late{context_->worker(holder), v, charge()};
+    if (over(deadline)) return Late{context_->worker(holder), v, charge()};
     note.explain("is held up by", holder);
     waiting.sleep(events, note.wake_by(deadline));
   }
@@ -133,7 +135,7 @@ Outcome MappedWindow::read(Peer& peer, Version wanted, Deadline deadline, Attemp
     const bool lost = context_->liveness().lost(peer.index);
     std::optional<Outcome> outcome = attempt();
     if (!outcome && lost) outcome = Lost{context_->worker(peer.index)};
-    if (!outcome && SteadyClock().now() >= deadline) {
+    if (!outcome && over(deadline)) {
       outcome = Late{context_->worker(peer.index), wanted, note.waited()};
     }
     if (outcome) {
@@ -226,6 +228,13 @@ void MappedWindow::on_lost(int worker) {
   notify(own_.control.board().freed);
 }
 
+void MappedWindow::on_cancel() {
+  for (const auto& peer : peers_) {
+    if (peer != nullptr) notify(peer->block.control.board().published);
+  }
+  notify(own_.control.board().freed);
+}
+
 MappedWindow::Peer& MappedWindow::peer_of(WorkerId peer, std::string_view verb) {
   const int index = context_->index_of(peer);
   const bool shared = index >= 0 && peers_[static_cast<std::size_t>(index)] != nullptr;
@@ -253,6 +262,10 @@ Outcome MappedWindow::arrive(Peer& peer, Word v) {
     line.bytes_read += header.bytes;
   });
   return Arrival(this, context_->worker(peer.index), header, {data, header.bytes});
+}
+
+void check_going_on(const WindowOptions& options, const std::string& place) {
+  if (options.cancellation && options.cancellation->cancelled()) throw Error("it was cancelled", place);
 }
 
 WindowOptions checked(WindowOptions options, const Context& context) {

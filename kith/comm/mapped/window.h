@@ -31,7 +31,10 @@ struct PeerBlock {
 
 // A window over memory that its workers have mapped, or mirrored over a link: the protocol, plus sleeping,
 // loss, ledger and log. Backends only find the memory, keep mirrors up to date and mark who is lost.
-class MappedWindow final : public Window, private Arrival::Releaser, private Liveness::Listener {
+class MappedWindow final : public Window,
+                           private Arrival::Releaser,
+                           private Liveness::Listener,
+                           private Cancellation::Listener {
  public:
   // `link` may be null where nobody is mirrored.
   MappedWindow(std::shared_ptr<Context> context, WindowOptions options, Block own,
@@ -61,7 +64,10 @@ class MappedWindow final : public Window, private Arrival::Releaser, private Liv
 
   void release(WorkerId peer, Version version) override;
   void on_lost(int worker) override;
+  void on_cancel() override;
 
+  // No wait goes on.
+  bool over(Deadline deadline) const { return SteadyClock().now() >= deadline || cancelled(); }
   Peer& peer_of(WorkerId peer, std::string_view verb);
   // Scheduled mode: versions of a peer are taken in increasing order.
   void step_to(Peer& peer, protocol::Word v);
@@ -84,5 +90,8 @@ class MappedWindow final : public Window, private Arrival::Releaser, private Liv
 // Checks what any backend would refuse, fills in the peers (everybody but oneself where none are named;
 // ascending). InputError otherwise.
 WindowOptions checked(WindowOptions options, const Context& context);
+
+// Error naming `place` once the opening of a window with these options is cancelled.
+void check_going_on(const WindowOptions& options, const std::string& place);
 
 }  // namespace kith::comm::mapped

@@ -13,14 +13,15 @@ namespace kith::comm::protocol {
 
 // The memory behind one (writer, window): a control block, which readers write
 // too, and a payload of slots, which only the writer writes. Every backend
-// that maps memory shares exactly this layout; kProtocol counts its changes.
+// that maps memory shares exactly this layout; kProtocol counts its changes, and
+// those of how workers meet.
 //
 //   Head | Board | Slot[slots] | named bits[slots][ceil(workers / 64)] | Part[slots][workers] |
 //   Reader[workers]
 //
 // Readers are numbered by their index among the transport's workers.
 inline constexpr std::uint64_t kMagic = 0x776f646e6977746bULL;  // "ktwindow"
-inline constexpr std::uint32_t kProtocol = 2;
+inline constexpr std::uint32_t kProtocol = 3;
 inline constexpr std::size_t kLine = 64;
 
 // What both sides must agree on; constant after construction.

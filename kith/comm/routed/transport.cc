@@ -34,7 +34,8 @@ RoutedTransport::RoutedTransport(const TransportOptions& options, Route route) :
     if (i != context_->self_index() && !mapped(i))
       driver.addresses[i] = presences[static_cast<std::size_t>(i)].address;
   }
-  if (driver.addresses.size() + 1 < presences.size()) machine_.emplace(*context_, *options.store);
+  if (driver.addresses.size() + 1 < presences.size())
+    machine_.emplace(*context_, *options.store, shm::Life::watching(options.plain_futexes));
   if (!driver.addresses.empty())
     driver_ = std::make_shared<ucx::Driver>(context_, std::move(listener), std::move(driver));
 }
@@ -62,7 +63,8 @@ std::unique_ptr<Window> RoutedTransport::open(const WindowOptions& asked, Deadli
   if (!elsewhere.empty()) link = driver_->announce(options, own.block, elsewhere, deadline);
   std::vector<mapped::PeerBlock> peers;
   if (!here.empty()) peers = machine_->open(options, own, here, *payloads_, deadline);
-  if (link != nullptr) std::ranges::move(driver_->gather(*link, deadline), std::back_inserter(peers));
+  if (link != nullptr)
+    std::ranges::move(driver_->gather(options, *link, deadline), std::back_inserter(peers));
   return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers),
                                                 std::move(link));
 }

@@ -60,16 +60,10 @@ bool same_user(int socket) {
 
 }  // namespace
 
-void Channel::send(std::string bytes, const std::vector<int>& descriptors) {
+void Channel::send(std::string bytes, std::vector<std::shared_ptr<const Descriptor>> descriptors) {
   KITH_CHECK_LE(bytes.size(), kMostBytes, "a packet");
   KITH_CHECK_LE(descriptors.size(), kMostDescriptors, "descriptors of a packet");
-  Packet packet{std::move(bytes), {}};
-  for (int fd : descriptors) {
-    Descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    if (!copy) fail("cannot duplicate a descriptor", kPlace);
-    packet.descriptors.push_back(std::move(copy));
-  }
-  unsent_.push_back(std::move(packet));
+  unsent_.push_back({std::move(bytes), std::move(descriptors)});
   flush();
 }
 
@@ -78,7 +72,7 @@ void Channel::flush() {
     unsent_.pop_front();
 }
 
-bool Channel::send_now(const Packet& packet) {
+bool Channel::send_now(const Outgoing& packet) {
   iovec bytes{const_cast<char*>(packet.bytes.data()), packet.bytes.size()};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> room{};
   msghdr message{};
@@ -93,12 +87,13 @@ bool Channel::send_now(const Packet& packet) {
     control->cmsg_len = CMSG_LEN(sizeof(int) * packet.descriptors.size());
     std::array<int, kMostDescriptors> fds{};
     std::transform(packet.descriptors.begin(), packet.descriptors.end(), fds.begin(),
-                   [](const Descriptor& fd) { return fd.get(); });
+                   [](const auto& fd) { return fd->get(); });
     std::memcpy(CMSG_DATA(control), fds.data(), sizeof(int) * packet.descriptors.size());
   }
   const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+  crowded_ = sent < 0 && errno == ETOOMANYREFS;
   if (sent >= 0) return true;
-  if (errno == EAGAIN || errno == EINTR) return false;
+  if (crowded_ || errno == EAGAIN || errno == EINTR) return false;
   // A peer that is gone shows itself when one receives from it; there is nobody to send to.
   if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) return true;
   fail("cannot send to a peer", kPlace);
@@ -133,6 +128,8 @@ std::optional<Packet> Channel::receive() {
       packet.descriptors.emplace_back(fd);
     }
   }
+  if ((message.msg_flags & MSG_CTRUNC) != 0)
+    throw Error("cannot open what a peer shares: too many open files", kPlace, raise_descriptors());
   if (got == 0) {
     ended_ = true;
     return std::nullopt;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,20 +23,29 @@ class Channel {
   explicit Channel(Descriptor socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
-  // Sent now, or by a later flush when the peer is slow to read. `descriptors` are duplicated.
-  void send(std::string bytes, const std::vector<int>& descriptors);
+  // Sent now, or by a later flush when the peer is slow to read.
+  void send(std::string bytes, std::vector<std::shared_ptr<const Descriptor>> descriptors = {});
   void flush();
   bool has_unsent() const { return !unsent_.empty(); }
-  // The next message, or nothing while there is none.
+  // The kernel takes no more descriptors for now: too many of this user's are under way between processes
+  // (RLIMIT_NOFILE counts them all, but not root's). Those who receive make room; nothing tells when.
+  bool crowded() const { return crowded_; }
+  // The next message, or nothing while there is none. Error when this process may not open the descriptors
+  // that came with it.
   std::optional<Packet> receive();
   // True once the peer has closed its end and everything it sent was received.
   bool ended() const { return ended_; }
 
  private:
-  bool send_now(const Packet& packet);
+  struct Outgoing {
+    std::string bytes;
+    std::vector<std::shared_ptr<const Descriptor>> descriptors;
+  };
+  bool send_now(const Outgoing& packet);
 
   Descriptor socket_;
-  std::deque<Packet> unsent_;
+  std::deque<Outgoing> unsent_;
+  bool crowded_ = false;
   bool ended_ = false;
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -32,7 +34,14 @@ class Descriptor {
   int fd_ = -1;
 };
 
-// Error "PLACE: WHAT: strerror(errno)".
+// Error "PLACE: WHAT: strerror(errno)"; where descriptors have run out it says which limit to raise.
 [[noreturn]] void fail(std::string_view what, std::string_view place);
+
+// "raise RLIMIT_NOFILE (ulimit -n), which is 256"
+std::string raise_descriptors();
+
+// Makes sure that this process may open `more` descriptors besides those it has: raises its soft limit as far
+// as needed. Error, with the value and the one needed, when the hard limit is below.
+void make_room(std::size_t more, std::string_view place);
 
 }  // namespace kith::comm::shm

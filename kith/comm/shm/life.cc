@@ -6,19 +6,28 @@
 #include <utility>
 #include <vector>
 
-#include <signal.h>
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/comm/mapped/futex.h"
-#include "kith/comm/shm/short_turns.h"
 
 namespace kith::comm::shm {
 namespace {
 
-using Words = std::vector<futex_waitv>;
+// The system call as Linux 5.16 brought it; older headers lack it, and the kernel that runs this may be
+// newer.
+constexpr long kFutexWaitv = 449;
+struct WaitWord {
+  std::uint64_t value = 0;
+  std::uint64_t address = 0;
+  std::uint32_t flags = 2;  // a word of 32 bits, shared between processes
+  std::uint32_t reserved = 0;
+};
+using Words = std::vector<WaitWord>;
 
 // The kernel's limits: words per futex_waitv, entries of a robust list that it follows.
 constexpr std::size_t kMostWords = 128;
@@ -28,12 +37,8 @@ constexpr Clock::Duration kRecheck = std::chrono::seconds(1);
 // How long to sleep on one part of the words when they do not fit one call.
 constexpr Clock::Duration kTurn = std::chrono::milliseconds(5);
 
-futex_waitv entry(const std::atomic<std::uint32_t>& word, std::uint32_t expected) {
-  futex_waitv item{};
-  item.val = expected;
-  item.uaddr = reinterpret_cast<std::uintptr_t>(&word);
-  item.flags = FUTEX_32;
-  return item;
+WaitWord entry(const std::atomic<std::uint32_t>& word, std::uint32_t expected) {
+  return {.value = expected, .address = reinterpret_cast<std::uintptr_t>(&word)};
 }
 
 long wait_on(const Words& words, Clock::Duration most) {
@@ -42,7 +47,7 @@ long wait_on(const Words& words, Clock::Duration most) {
   timespec at{};
   at.tv_sec = whole.count();
   at.tv_nsec = (until - whole).count();
-  return syscall(SYS_futex_waitv, words.data(), words.size(), 0, &at, CLOCK_MONOTONIC);
+  return syscall(kFutexWaitv, words.data(), words.size(), 0, &at, CLOCK_MONOTONIC);
 }
 
 bool ended(std::uint32_t word) {
@@ -52,10 +57,17 @@ bool ended(std::uint32_t word) {
 }  // namespace
 
 std::string Life::obstacle() {
+  const Descriptor probe(::memfd_create("kith probe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!probe || ::fcntl(probe.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 || errno != EINVAL) return {};
+  return "this kernel lacks F_SEAL_FUTURE_WRITE (Linux has it since 5.1)";
+}
+
+// Asked for by trying: where a container forbids the call, the kernel's version does not tell.
+Life::Watching Life::watching(bool plain) {
   const std::atomic<std::uint32_t> word{0};
   errno = 0;
   wait_on({entry(word, 1)}, Clock::Duration(0));
-  return errno == ENOSYS ? "this kernel lacks futex_waitv (Linux has it since 5.16)" : "";
+  return errno == EAGAIN && !plain ? Watching::one_call : Watching::thread_per_peer;
 }
 
 std::size_t Life::segment_bytes(int workers) {
@@ -68,9 +80,10 @@ Life::Cell* Life::cells_of(const Segment& segment) {
   return reinterpret_cast<Cell*>(segment.data()) + 1;
 }
 
-Life::Life(int workers, OnLost on_lost)
+Life::Life(int workers, OnLost on_lost, Watching how)
     : workers_(workers),
       on_lost_(std::move(on_lost)),
+      watching_(how),
       own_(Segment::create("kith life", segment_bytes(workers), Sharing::read_only)) {
   if (workers > kMostPeers) {
     throw InputError(cat(workers, " workers"), "backend shm", cat("at most ", kMostPeers, " on one machine"));
@@ -105,9 +118,12 @@ void Life::watch(int peer, const Descriptor& life, int self, const std::string& 
   Segment segment = Segment::map(life, segment_bytes(workers_), Sharing::read_only, place);
   const Head* head = &head_of(segment);
   const std::atomic<std::uint32_t>* word = &cells_of(segment)[self].word;
+  std::unique_ptr<WordThread> sleeper;
+  if (watching_ == Watching::thread_per_peer)
+    sleeper = std::make_unique<WordThread>(*word, ended, [this] { nudge(); });
   {
     std::lock_guard lock(mutex_);
-    watched_.emplace(peer, Watched{std::move(segment), head, word});
+    watched_.emplace(peer, Watched{std::move(segment), head, word, std::move(sleeper)});
   }
   nudge();
 }
@@ -128,10 +144,7 @@ void Life::enlist() {
 }
 
 void Life::run(std::promise<int> enlisted) {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-  ask_for_short_turns();
+  keep_to_the_background();
   enlist();
   const bool listed = syscall(SYS_set_robust_list, &list_, sizeof list_) == 0;
   enlisted.set_value(listed ? 0 : errno);
@@ -158,6 +171,8 @@ void Life::run(std::promise<int> enlisted) {
 }
 
 void Life::sleep_on(const std::map<int, const std::atomic<std::uint32_t>*>& alive, std::uint32_t nudge) {
+  if (watching_ == Watching::thread_per_peer)
+    return mapped::futex_wait(nudge_, nudge, SteadyClock().now() + kRecheck);
   const Clock::Duration most = alive.size() < kMostWords ? kRecheck : kTurn;
   auto next = alive.begin();
   do {

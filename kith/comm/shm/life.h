@@ -5,6 +5,7 @@
 #include <functional>
 #include <future>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -12,6 +13,7 @@
 
 #include "kith/base/clock.h"
 #include "kith/comm/shm/segment.h"
+#include "kith/comm/shm/word_thread.h"
 
 namespace kith::comm::shm {
 
@@ -23,16 +25,24 @@ namespace kith::comm::shm {
 // lists all of them as its robust futexes. When the thread ends, for whatever reason (the
 // transport was closed, the process was killed), the kernel marks every word with FUTEX_OWNER_DIED
 // and wakes the peer that sleeps on it. The same thread sleeps on the words of all its peers. One
-// word per (owner, watcher), because the kernel wakes a single sleeper of a word.
+// word per (owner, watcher), because the kernel wakes a single sleeper of a word. Where the kernel
+// cannot sleep on several words, a thread per peer does, and wakes the life thread.
 class Life {
  public:
+  // How the words of the peers are slept on.
+  //   one_call         all in one call (futex_waitv, Linux 5.16)
+  //   thread_per_peer  each by a thread of its own: anywhere
+  enum class Watching { one_call, thread_per_peer };
+  // The first, where this kernel has it and `plain` does not rule it out.
+  static Watching watching(bool plain);
+
   // Told from the life thread, once per lost peer. `died` is
   // false when the peer closed its transport in order.
   using OnLost = std::function<void(int worker, bool died)>;
 
   // Starts the thread; from here on peers that map the segment see this worker alive.
   // Error when the kernel lacks what it needs.
-  Life(int workers, OnLost on_lost);
+  Life(int workers, OnLost on_lost, Watching how = watching(false));
   // Ends it: this worker is lost to its peers.
   ~Life();
   Life(const Life&) = delete;
@@ -59,6 +69,7 @@ class Life {
     Segment segment;
     const Head* head;
     const std::atomic<std::uint32_t>* word;
+    std::unique_ptr<WordThread> sleeper;  // thread_per_peer
   };
 
   static std::size_t segment_bytes(int workers);
@@ -67,12 +78,13 @@ class Life {
   // `enlisted` gets 0 or an errno once the words are registered.
   void run(std::promise<int> enlisted);
   void enlist();
-  // Sleeps until a watched word changes, `nudge_` changes, or a while has passed.
+  // Sleeps until a watched word changes (or its sleeper says so), `nudge_` changes, or a while has passed.
   void sleep_on(const std::map<int, const std::atomic<std::uint32_t>*>& words, std::uint32_t nudge);
   void nudge();
 
   const int workers_;
   const OnLost on_lost_;
+  const Watching watching_;
   const Segment own_;
   robust_list_head list_{};              // of the life thread; read by the kernel when that thread ends
   std::atomic<std::uint32_t> nudge_{0};  // bumped when there is somebody new to watch, or to stop

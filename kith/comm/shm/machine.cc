@@ -1,5 +1,6 @@
 #include "kith/comm/shm/machine.h"
 
+#include <map>
 #include <utility>
 
 #include "kith/base/text.h"
@@ -9,6 +10,13 @@ namespace {
 
 using protocol::Control;
 using protocol::Head;
+
+int with_room_for(std::size_t workers) {
+  // A connection to each; besides, this worker's own sockets and segments, and those that come and go.
+  constexpr std::size_t kBesides = 32;
+  make_room(workers + kBesides, cat("backend shm, ", workers, " workers"));
+  return static_cast<int>(workers);
+}
 
 std::shared_ptr<const void> keep(const Segment& control, const Payload& payload, const Head& head,
                                  const PinMemory& pin) {
@@ -28,10 +36,11 @@ OwnMemory make_memory(const WindowOptions& options, const Head& head, WorkerId s
   return {std::move(control), std::move(payload), std::move(block)};
 }
 
-Machine::Machine(mapped::Context& context, Store& store)
+Machine::Machine(mapped::Context& context, Store& store, Life::Watching watching)
     : context_(context),
-      life_(static_cast<int>(context.workers().size()),
-            [this](int worker, bool died) { report_lost(worker, died); }),
+      life_(
+          with_room_for(context.workers().size()),
+          [this](int worker, bool died) { report_lost(worker, died); }, watching),
       meeting_(context, store, life_) {}
 
 void Machine::report_lost(int worker, bool died) {
@@ -48,19 +57,21 @@ std::vector<mapped::PeerBlock> Machine::open(const WindowOptions& window, const 
                                              Deadline deadline) {
   const Head& head = own.block.control.head();
   std::lock_guard lock(open_mutex_);
-  const auto announcements = meeting_.exchange(
-      window.name, {head, own.control.descriptor().get(), own.payload.descriptor.get()}, indices, deadline);
-  std::vector<mapped::PeerBlock> peers;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    const Announcement& theirs = announcements[i];
-    const WorkerId peer = context_.worker(indices[i]);
-    const std::string place = cat(context_.self(), " opens window '", window.name, "' of ", peer);
-    protocol::check_same(window.name, context_.self(), head, peer, theirs.head);
+  std::map<int, mapped::PeerBlock> blocks;
+  const auto map_theirs = [&](int index, const Memory& theirs) {
+    const std::string place =
+        cat(context_.self(), " opens window '", window.name, "' of ", context_.worker(index));
     const Segment words = Segment::map(theirs.control, Control::size_of(head), Sharing::read_write, place);
     const Payload data = payloads.map(theirs.payload, protocol::payload_size(head), place);
-    peers.push_back(
-        {indices[i], {Control::view(words.data(), head), data.data, keep(words, data, head, window.pin)}});
-  }
+    const mapped::Block block{Control::view(words.data(), head), data.data,
+                              keep(words, data, head, window.pin)};
+    blocks.emplace(index, mapped::PeerBlock{index, block});
+  };
+  meeting_.exchange({window, head, own.control.descriptor().get(), own.payload.descriptor.get()}, indices,
+                    map_theirs, deadline);
+  std::vector<mapped::PeerBlock> peers;
+  for (auto& [index, block] : blocks)
+    peers.push_back(std::move(block));
   return peers;
 }
 

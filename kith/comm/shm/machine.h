@@ -25,8 +25,9 @@ OwnMemory make_memory(const WindowOptions& options, const protocol::Head& head, 
 // The peers on this worker's machine: finds them, maps their windows, and marks them lost (Note [Life]).
 class Machine {
  public:
-  // Publishes this worker's address. Both must outlive it. Error when the kernel lacks what is needed.
-  Machine(mapped::Context& context, Store& store);
+  // Publishes this worker's address. Both must outlive it. Error when the kernel lacks what is needed, or
+  // lets this process open too few files for so many workers.
+  Machine(mapped::Context& context, Store& store, Life::Watching watching);
 
   // Shows `own` to the peers (ascending indices) and maps theirs. Fails as Transport::open does.
   std::vector<mapped::PeerBlock> open(const WindowOptions& window, const OwnMemory& own,

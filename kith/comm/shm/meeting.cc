@@ -4,11 +4,13 @@
 #include <cstring>
 #include <utility>
 
+#include <fcntl.h>
 #include <poll.h>
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/comm/mapped/wait_note.h"
+#include "kith/comm/mapped/window.h"
 
 namespace kith::comm::shm {
 namespace {
@@ -16,6 +18,10 @@ namespace {
 // Losses and new addresses have no descriptor to poll; while a
 // window is being opened they are asked for this often.
 constexpr Clock::Duration kPollStep = std::chrono::milliseconds(5);
+// After the hello a message is one of these letters and what belongs to it.
+constexpr char kWant = 'w';    // Head, the name of the window
+constexpr char kLife = 'l';    // its life segment
+constexpr char kMemory = 'm';  // the name of the window, its control block and its payload
 constexpr std::string_view kRemedy = "run the same build of kith on every worker";
 
 template <class T>
@@ -31,6 +37,12 @@ T from_bytes(std::string_view bytes) {
   return value;
 }
 
+std::shared_ptr<const Descriptor> duplicate(int fd) {
+  auto copy = std::make_shared<const Descriptor>(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!*copy) fail("cannot duplicate a descriptor", "backend shm");
+  return copy;
+}
+
 }  // namespace
 
 std::string Meeting::key(WorkerId worker) {
@@ -41,6 +53,7 @@ Meeting::Meeting(mapped::Context& context, Store& store, Life& life)
     : context_(context),
       store_(store),
       life_(life),
+      own_life_(duplicate(life.descriptor().get())),
       workers_digest_(context.workers_digest()),
       peers_(context.workers().size()) {
   store_.set(key(context_.self()), listener_.address());
@@ -50,7 +63,7 @@ void Meeting::greet(Channel& channel) {
   Hello hello;
   hello.worker = context_.self().value;
   hello.workers_digest = workers_digest_;
-  channel.send(to_bytes(hello), {life_.descriptor().get()});
+  channel.send(to_bytes(hello));
 }
 
 void Meeting::try_connect(int peer) {
@@ -84,7 +97,7 @@ void Meeting::accept_all() {
 
 int Meeting::welcome(const Packet& packet) {
   const std::string place = cat(context_.self(), " meets another worker");
-  if (packet.bytes.size() < sizeof(Hello) || packet.descriptors.size() != 1) {
+  if (packet.bytes.size() < sizeof(Hello)) {
     throw InputError(cat("a hello of ", packet.bytes.size(), " bytes"), place, kRemedy);
   }
   const auto hello = from_bytes<Hello>(packet.bytes);
@@ -102,12 +115,13 @@ int Meeting::welcome(const Packet& packet) {
     throw InputError(cat(id, " belongs to another list of workers than ", context_.self()), place,
                      "give every worker the same list");
   }
-  life_.watch(index, packet.descriptors[0], context_.self_index(), place);
   return index;
 }
 
-void Meeting::receive_from(int index) {
+std::optional<Memory> Meeting::receive_from(int index, const std::string& window) {
   Peer& peer = peers_[static_cast<std::size_t>(index)];
+  const std::string place = cat(context_.self(), " meets ", context_.worker(index));
+  std::optional<Memory> memory;
   peer.channel->flush();
   while (auto packet = peer.channel->receive()) {
     if (!peer.greeted) {
@@ -115,68 +129,85 @@ void Meeting::receive_from(int index) {
       peer.greeted = true;
       continue;
     }
-    if (packet->bytes.size() < sizeof(protocol::Head) || packet->descriptors.size() != 2) {
-      throw InputError(cat("an announcement of ", packet->bytes.size(), " bytes"),
-                       cat(context_.self(), " meets ", context_.worker(index)), kRemedy);
+    const char kind = packet->bytes.empty() ? '\0' : packet->bytes.front();
+    const std::string_view rest = std::string_view(packet->bytes).substr(packet->bytes.empty() ? 0 : 1);
+    std::vector<Descriptor>& files = packet->descriptors;
+    if (kind == kWant && rest.size() >= sizeof(protocol::Head)) {
+      peer.wanted.emplace(rest.substr(sizeof(protocol::Head)), from_bytes<protocol::Head>(rest));
+    } else if (kind == kLife && files.size() == 1) {
+      life_.watch(index, files[0], context_.self_index(), place);
+    } else if (kind == kMemory && files.size() == 2) {
+      // Of another window only where this worker gave up opening that one.
+      if (rest == window) memory = Memory{std::move(files[0]), std::move(files[1])};
+    } else {
+      throw InputError(
+          cat("a message of ", packet->bytes.size(), " bytes and ", files.size(), " descriptors"), place,
+          kRemedy);
     }
-    peer.announced.emplace(
-        packet->bytes.substr(sizeof(protocol::Head)),
-        Announcement{from_bytes<protocol::Head>(packet->bytes), std::move(packet->descriptors[0]),
-                     std::move(packet->descriptors[1])});
+  }
+  return memory;
+}
+
+void Meeting::offer(const Offer& own, const Shared& control, const Shared& payload, int index,
+                    Progress& progress) {
+  Peer& peer = peers_[static_cast<std::size_t>(index)];
+  if (!std::exchange(progress.told, true)) peer.channel->send(kWant + to_bytes(own.head) + own.window.name);
+  const auto wanted = peer.wanted.find(own.window.name);
+  if (progress.handed || wanted == peer.wanted.end()) return;
+  const protocol::Head theirs = peer.wanted.extract(wanted).mapped();
+  protocol::check_same(own.window.name, context_.self(), own.head, context_.worker(index), theirs);
+  if (!std::exchange(peer.watched, true)) peer.channel->send({kLife}, {own_life_});
+  peer.channel->send(kMemory + own.window.name, {control, payload});
+  progress.handed = true;
+}
+
+void Meeting::exchange(const Offer& own, const std::vector<int>& peers, const Take& take, Deadline deadline) {
+  mapped::WaitNote note(context_, own.window.name);
+  const Shared control = duplicate(own.control), payload = duplicate(own.payload);
+  std::map<int, Progress> progress;
+  for (int index : peers)
+    progress[index];
+  for (;;) {
+    accept_all();
+    std::optional<int> waited_for;
+    for (auto& [index, at] : progress) {
+      Peer& peer = peers_[static_cast<std::size_t>(index)];
+      if (!peer.channel && index < context_.self_index()) try_connect(index);
+      // Asked before receiving: what a peer sent before it was lost still counts.
+      const bool lost = context_.liveness().lost(index);
+      if (peer.channel) {
+        const std::optional<Memory> memory = receive_from(index, own.window.name);
+        offer(own, control, payload, index, at);
+        if (memory) take(index, *memory);
+        at.taken = at.taken || memory;
+      }
+      if (!at.taken && (lost || (peer.channel && peer.channel->ended()))) {
+        throw Error(cat(context_.worker(index), " is lost"),
+                    cat(context_.self(), " opens window '", own.window.name, "'"),
+                    "open it among those who are left");
+      }
+      const bool done = at.taken && at.handed && !peer.channel->has_unsent();
+      if (!done && !waited_for) waited_for = index;
+    }
+    if (!waited_for) return;
+    mapped::check_going_on(own.window, cat(context_.self(), " opens window '", own.window.name, "'"));
+    if (SteadyClock().now() >= deadline) give_up(own.window.name, peers, *waited_for);
+    note.explain("waits for", *waited_for);
+    sleep(peers, deadline);
   }
 }
 
-std::vector<Announcement> Meeting::exchange(const std::string& window, const Offer& own,
-                                            const std::vector<int>& peers, Deadline deadline) {
-  mapped::WaitNote note(context_, window);
-  std::map<int, Announcement> gathered;
-  std::vector<int> untold = peers;
-  for (;;) {
-    accept_all();
-    for (int index : peers) {
-      Peer& peer = peers_[static_cast<std::size_t>(index)];
-      if (!peer.channel && index < context_.self_index()) try_connect(index);
-    }
-    std::erase_if(untold, [&](int index) {
-      Peer& peer = peers_[static_cast<std::size_t>(index)];
-      if (peer.channel) peer.channel->send(to_bytes(own.head) + window, {own.control, own.payload});
-      return peer.channel.has_value();
-    });
-
-    std::vector<int> missing;
-    for (int index : peers) {
-      Peer& peer = peers_[static_cast<std::size_t>(index)];
-      // Asked before receiving: what a peer sent before it was lost still counts.
-      const bool lost = context_.liveness().lost(index);
-      if (peer.channel) receive_from(index);
-      if (gathered.contains(index)) continue;
-      if (const auto found = peer.announced.find(window); found != peer.announced.end()) {
-        gathered.emplace(index, std::move(peer.announced.extract(found).mapped()));
-      } else if (lost || (peer.channel && peer.channel->ended())) {
-        throw Error(cat(context_.worker(index), " is lost"),
-                    cat(context_.self(), " opens window '", window, "'"), "open it among those who are left");
-      } else {
-        missing.push_back(index);
-      }
-    }
-    const bool all_sent = std::none_of(peers.begin(), peers.end(), [&](int index) {
-      const auto& channel = peers_[static_cast<std::size_t>(index)].channel;
-      return channel && channel->has_unsent();
-    });
-    if (missing.empty() && untold.empty() && all_sent) break;
-    const int waited_for = missing.empty() ? peers.front() : missing.front();
-    if (SteadyClock().now() >= deadline) {
-      throw Error(cat(context_.worker(waited_for), " has not opened it before the deadline"),
-                  cat(context_.self(), " opens window '", window, "'"),
-                  "every worker must open the same windows in the same order");
-    }
-    note.explain("waits for", waited_for);
-    sleep(peers, deadline);
-  }
-  std::vector<Announcement> ordered;
-  for (int index : peers)
-    ordered.push_back(std::move(gathered.at(index)));
-  return ordered;
+void Meeting::give_up(const std::string& window, const std::vector<int>& peers, int waited_for) const {
+  const std::string place = cat(context_.self(), " opens window '", window, "'");
+  const bool crowded = std::any_of(peers.begin(), peers.end(), [&](int index) {
+    const auto& channel = peers_[static_cast<std::size_t>(index)].channel;
+    return channel && channel->crowded();
+  });
+  if (crowded)
+    throw Error("too many descriptors of this user are under way between processes", place,
+                raise_descriptors());
+  throw Error(cat(context_.worker(waited_for), " has not opened it before the deadline"), place,
+              "every worker must open the same windows in the same order");
 }
 
 void Meeting::sleep(const std::vector<int>& peers, Deadline deadline) const {
@@ -186,8 +217,8 @@ void Meeting::sleep(const std::vector<int>& peers, Deadline deadline) const {
   for (int index : peers) {
     const auto& channel = peers_[static_cast<std::size_t>(index)].channel;
     if (!channel || channel->ended()) continue;
-    files.push_back(
-        {channel->fd(), static_cast<short>(channel->has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    const bool writes = channel->has_unsent() && !channel->crowded();
+    files.push_back({channel->fd(), static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
   }
   const auto left =
       std::clamp<Clock::Duration>(deadline - SteadyClock().now(), Clock::Duration(0), kPollStep);

@@ -1,8 +1,5 @@
 #include "kith/comm/shm/segment.h"
 
-#include <cerrno>
-#include <cstring>
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,11 +17,6 @@ std::shared_ptr<std::byte> map_shared(int fd, std::size_t bytes, int protection,
 }
 
 }  // namespace
-
-void fail(std::string_view what, std::string_view place) {
-  const int reason = errno;
-  throw Error(cat(what, ": ", std::strerror(reason)), place);
-}
 
 Segment Segment::create(const std::string& label, std::size_t bytes, Sharing sharing) {
   const std::string place = cat("shared memory '", label, "'");

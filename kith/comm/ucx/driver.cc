@@ -18,7 +18,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// How long a worker that closes waits for its last versions to be taken.
+// How long a worker that closes waits for its last versions to be taken, and then for UCX to let go of the
+// peers: together less than the second that Transport promises.
+constexpr Clock::Duration kParting = milliseconds(500);
+constexpr Clock::Duration kLastRites = milliseconds(200);
+// How long the last versions of a worker that said farewell may be on their way.
 constexpr Clock::Duration kLinger = seconds(3);
 // What a worker that died had sent may still be on its way through this machine.
 constexpr Clock::Duration kAftermath = milliseconds(200);
@@ -63,7 +67,7 @@ Driver::~Driver() {
 }
 
 void Driver::stop() {
-  post([this] { closing_until_ = SteadyClock().now() + kLinger; });
+  post([this] { closing_until_ = SteadyClock().now() + kParting; });
   if (thread_.joinable()) thread_.join();
 }
 
@@ -118,7 +122,7 @@ void Driver::run(std::promise<void> started) {
   }
   for (auto& [index, place] : places_)
     place.peer.close();
-  const Deadline limit = SteadyClock().now() + kBurial;
+  const Deadline limit = SteadyClock().now() + kLastRites;
   const auto closed = [](const auto& entry) { return entry.second.peer.closed(); };
   while (!std::all_of(places_.begin(), places_.end(), closed) && SteadyClock().now() < limit) {
     if (!worker_->progress()) ::poll(nullptr, 0, 1);

@@ -46,7 +46,8 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
   std::shared_ptr<WindowLink> announce(const WindowOptions& options, const mapped::Block& own,
                                        const std::vector<int>& peers, Deadline deadline);
   // Waits until every peer has opened it too. Fails as Transport::open does.
-  std::vector<mapped::PeerBlock> gather(const WindowLink& link, Deadline deadline);
+  std::vector<mapped::PeerBlock> gather(const WindowOptions& options, const WindowLink& link,
+                                        Deadline deadline);
 
   // Says goodbye: what was published goes out first, for a while at most. Peers see this worker close in
   // order. Links do nothing afterwards.

@@ -9,6 +9,7 @@
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/comm/mapped/wait_note.h"
+#include "kith/comm/mapped/window.h"
 #include "kith/comm/ucx/driver.h"
 
 namespace kith::comm::ucx {
@@ -90,7 +91,8 @@ void Driver::meet_all(const std::vector<int>& peers, Deadline deadline) {
   }
 }
 
-std::vector<mapped::PeerBlock> Driver::gather(const WindowLink& link, Deadline deadline) {
+std::vector<mapped::PeerBlock> Driver::gather(const WindowOptions& options, const WindowLink& link,
+                                              Deadline deadline) {
   const std::shared_ptr<NetWindow>& window = link.window();
   const std::string place = cat(context_->self(), " opens window '", window->name, "'");
   mapped::WaitNote note(*context_, window->name);
@@ -114,8 +116,9 @@ std::vector<mapped::PeerBlock> Driver::gather(const WindowLink& link, Deadline d
         throw Error(cat(context_->worker(peer), " has not opened it before the deadline"), place,
                     "every worker must open the same windows in the same order");
       }
+      mapped::check_going_on(options, place);
       note.explain("waits for", peer);
-      changed_.wait_until(lock, note.wake_by(deadline));
+      changed_.wait_until(lock, note.look_by(deadline));
     }
     lock.unlock();
     protocol::check_same(window->name, context_->self(), window->own.control.head(), context_->worker(peer),
@@ -127,7 +130,10 @@ std::vector<mapped::PeerBlock> Driver::gather(const WindowLink& link, Deadline d
   // does next takes it back.
   const auto open = std::make_shared<std::promise<void>>();
   post([this, window, open] { opening_.push_back({window, open}); });
-  open->get_future().wait_until(deadline);
+  const std::future<void> opened = open->get_future();
+  while (opened.wait_until(note.look_by(deadline)) == std::future_status::timeout &&
+         SteadyClock().now() < deadline)
+    mapped::check_going_on(options, place);
   return blocks;
 }
 
