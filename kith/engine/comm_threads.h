@@ -14,7 +14,8 @@ namespace kith::engine {
 class CommThreads {
  public:
   CommThreads();
-  // Finishes the stages in progress and drops the rest.
+  // Finishes the stages in progress and drops the rest: at once where the waits of their windows are
+  // cancelled.
   ~CommThreads();
   CommThreads(const CommThreads&) = delete;
   CommThreads& operator=(const CommThreads&) = delete;

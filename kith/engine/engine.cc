@@ -8,6 +8,8 @@
 #include "kith/base/check.h"
 #include "kith/base/error.h"
 #include "kith/base/rng.h"
+#include "kith/comm/cancellable.h"
+#include "kith/engine/first_failure.h"
 #include "kith/engine/gradient_norm.h"
 #include "kith/engine/job_threads.h"
 #include "kith/engine/model_cut.h"
@@ -36,6 +38,11 @@ struct Rules {
         host_kernels(kernels::make_cpu_kernels<T>({})) {}
 };
 
+World with_transport(World world, comm::Transport& transport) {
+  world.transport = &transport;
+  return world;
+}
+
 void sort_unique(std::vector<WorkerId>& workers) {
   std::sort(workers.begin(), workers.end());
   workers.erase(std::unique(workers.begin(), workers.end()), workers.end());
@@ -57,7 +64,8 @@ class Engine::Impl {
   Deadline deadline() const { return world_.clock->now() + options_.patience; }
   Collectives& collectives();
 
-  const World world_;
+  comm::CancellableTransport transport_;
+  const World world_;  // with that transport
   const EngineOptions options_;
   const std::vector<Segment> segments_;
   const Rules<float> rules32_;
@@ -73,8 +81,10 @@ class Engine::Impl {
   Layout layout_ = Layout::staged;
   std::int64_t steps_ = 0;
   bool started_ = false;
+  FirstFailure failure_{world_.self()};
 
  private:
+  StepReport run_step(std::span<const SegmentInput> inputs, const StepOptions& step_options);
   template <class T>
   std::unique_ptr<Bucket> make_bucket(const Rules<T>& rules, std::size_t index, const BucketPlan& plan);
   bool mixes(std::int64_t step) const { return (step + 1) % options_.mix_every == 0; }
@@ -101,7 +111,8 @@ class Engine::Impl {
 };
 
 Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device)
-    : world_(std::move(world)),
+    : transport_(*world.transport),
+      world_(with_transport(std::move(world), transport_)),
       options_(std::move(options)),
       segments_(std::move(segments)),
       rules32_((validate(options_), options_)),
@@ -127,7 +138,8 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
   }
   if (options_.algorithm == "allreduce") {
     reducers_ = world_.device_reducers({cat(options_.name, "/gradient"), world_.transport, world_.store,
-                                        world_.members, world_.clock, &device, deadline()});
+                                        world_.members, world_.clock, &device, deadline(),
+                                        transport_.cancellation()});
   }
   ModelCut cut = cut_model(segments_, options_, *schedule_, exchanges);
   const std::vector<BucketPlan>& plans = cut.plans;
@@ -151,8 +163,9 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
   }
 }
 
-// What was put off uses everything else, and so may the device.
+// Threads that wait for a neighbour end first. What was put off uses everything else, and so may the device.
 Engine::Impl::~Impl() {
+  transport_.cancel();
   try {
     work_.completions.drain();
     kernels::wait(work_.device.compute().mark());
@@ -246,6 +259,10 @@ void Engine::Impl::publish_first() {
 StepReport Engine::Impl::step(std::span<const SegmentInput> inputs, const StepOptions& step_options) {
   KITH_CHECK(started_, "start() or resume() comes before the first step");
   KITH_CHECK_EQ(inputs.size(), segments_.size(), "one input per segment");
+  return failure_.guard(cat("step ", steps_), [&] { return run_step(inputs, step_options); });
+}
+
+StepReport Engine::Impl::run_step(std::span<const SegmentInput> inputs, const StepOptions& step_options) {
   work_.completions.drain();
   if (reduction_threads_) reduce_rest(inputs);
   StepReport report;
@@ -284,6 +301,7 @@ void Engine::Impl::forget_reduction() {
 }
 
 void Engine::Impl::gradient_ready(std::size_t segment, const SegmentInput& input) {
+  failure_.check();
   if (!reduction_threads_ || is_ready_[segment]) return;
   ready_[segment] = input;
   is_ready_[segment] = true;
@@ -336,6 +354,7 @@ void Engine::Impl::scale_gradients(std::span<const SegmentInput> inputs, const S
 }
 
 double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
+  failure_.check();
   if (reduction_threads_) reduce_rest(inputs);
   return measure(inputs, 1).get();
 }
@@ -400,12 +419,14 @@ double Engine::gradient_norm(std::span<const SegmentInput> inputs) {
 }
 
 void Engine::average(std::span<void* const> to) {
+  impl_->failure_.check();
   KITH_CHECK_EQ(to.size(), impl_->segments_.size(), "one destination per segment");
   for (const auto& bucket : impl_->buckets_)
     bucket->average(impl_->collectives(), to, impl_->deadline());
 }
 
 double Engine::consensus_distance() {
+  impl_->failure_.check();
   double sum = 0;
   for (const auto& bucket : impl_->buckets_) {
     sum += bucket->squared_consensus_distance(impl_->collectives(), impl_->deadline());
@@ -414,11 +435,13 @@ double Engine::consensus_distance() {
 }
 
 std::vector<double> Engine::gather(double value) {
+  impl_->failure_.check();
   impl_->work_.completions.drain();
   return impl_->collectives().f32->gather(value, impl_->deadline());
 }
 
 std::vector<StateSpan> Engine::state() {
+  impl_->failure_.check();
   std::vector<StateSpan> spans;
   for (const auto& bucket : impl_->buckets_)
     bucket->state(spans);

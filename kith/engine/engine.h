@@ -72,6 +72,7 @@ class Engine {
   // gradients lie on `device`, and so does what the engine itself keeps; the device outlives it.
   Engine(World world, EngineOptions options, std::vector<Segment> segments,
          kernels::Device& device = kernels::host_device());
+  // A second at most, whatever the neighbours do: waits for them are cancelled.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -85,6 +86,9 @@ class Engine {
   // One step with the gradients in `inputs` (one per segment, in the order of the table). Bounded. On an
   // asynchronous device the step's work is on the compute queue when this returns, and gradients may be
   // overwritten by work put there later (Note [Put off until the device is done]).
+  //
+  // A step that throws leaves the model half stepped: the engine is of no use afterwards. Every later step,
+  // collective operation and state() is an Error that names the first failure.
   StepReport step(std::span<const SegmentInput> inputs, const StepOptions& options);
   std::int64_t steps() const;  // done so far
 

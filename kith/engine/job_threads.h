@@ -16,7 +16,8 @@ namespace kith::engine {
 class JobThreads {
  public:
   explicit JobThreads(int threads = 1);
-  // Finishes the jobs in progress and drops the rest.
+  // Finishes the jobs in progress and drops the rest. Whoever gives jobs that wait for others ends their
+  // waits first (comm::Cancellation).
   ~JobThreads();
   JobThreads(const JobThreads&) = delete;
   JobThreads& operator=(const JobThreads&) = delete;

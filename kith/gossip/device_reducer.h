@@ -26,7 +26,8 @@ class DeviceReducer {
   virtual void mean(void* vector, DType type, std::size_t count, Deadline deadline) = 0;
 
   // Returns when the queue has done all it was given. Error when a member is gone, or has not done its part
-  // before the deadline; no reducer of the same maker works from then on.
+  // before the deadline, and at once when it is cancelled (DeviceReducersOptions); no reducer of the same
+  // maker works from then on.
   virtual void wait(Deadline deadline) = 0;
 };
 
@@ -45,7 +46,8 @@ struct DeviceReducersOptions {
   Members members;
   const Clock* clock = nullptr;
   kernels::Device* device = nullptr;
-  Deadline deadline;  // for meeting the others
+  Deadline deadline;                                            // for meeting the others
+  std::shared_ptr<const comm::Cancellation> cancellation = {};  // ends waits; may be null
 };
 
 // Null where vectors go through host memory: all members come to the same answer, from what they tell each

@@ -73,7 +73,7 @@ class Quadratic {
     options.schedule.shape = options.schedule.shape.workers() == worker.size
                                  ? options.schedule.shape
                                  : graph::Shape::single_node(worker.size);
-    options.patience = std::chrono::seconds(30);
+    if (options.patience == EngineOptions{}.patience) options.patience = std::chrono::seconds(30);
     engine_ = std::make_unique<Engine>(world_, options, segments, device());
   }
 

@@ -28,7 +28,7 @@ using kernels::cuda::require;
 // NCCL has nothing to sleep on that a lost peer would end.
 constexpr auto kLookAgain = std::chrono::microseconds(100);
 // For what was sent last to leave this process.
-constexpr Clock::Duration kFarewell = std::chrono::seconds(10);
+constexpr Clock::Duration kFarewell = std::chrono::milliseconds(500);
 
 constexpr std::string_view kNoGpu = "-";
 
@@ -46,6 +46,7 @@ class Communicator {
   }
   ~Communicator() {
     if (comm_ == nullptr) return;
+    parting_ = true;
     try {
       const OnDevice on(device_);
       check(ncclCommFinalize(comm_));
@@ -93,6 +94,8 @@ class Communicator {
   }
 
   void watch(Deadline deadline) {
+    if (!parting_ && options_.cancellation && options_.cancellation->cancelled())
+      give_up("the wait was cancelled");
     for (const WorkerId worker : options_.members.workers)
       if (worker != options_.transport->self() && options_.transport->lost(worker))
         give_up(cat(worker, " is gone"));
@@ -114,6 +117,7 @@ class Communicator {
   const int device_;
   const std::string place_;
   ncclComm_t comm_ = nullptr;  // null once aborted
+  bool parting_ = false;       // being destroyed: what was sent may still leave, cancelled or not
 };
 
 class NcclReducer final : public DeviceReducer {
