@@ -1,7 +1,8 @@
 // The runtime model against what bench/cluster measured on hosts of one machine. A set-up (a model, and a
-// number of workers per host) is predicted from its local-only iterations, its link, and what a message costs
-// the processors: what plain TCP costs over that link, times a factor for each way of exchanging, which is
-// taken from the other set-ups, never from the one that is predicted.
+// number of workers per host) is predicted from its local-only iterations, its link, and two prices that are
+// taken from the other set-ups, never from the one that is predicted: what a message costs the processors
+// (what plain TCP costs over that link, times a factor for each way of exchanging), and what a pass over
+// memory costs the thread that computes.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <iostream>
 #include <map>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -95,9 +97,26 @@ std::string family_of(const std::string& mode, const Configuration& configuratio
   return cat(hops ? "three hops, " : "pairs, ", mode.ends_with("-bf16") ? "bf16" : "fp32");
 }
 
+// Passes over a bucket's memory that a mixing step makes beyond a local one. A pair reads the neighbour's
+// bucket, and copies its own into the window (even buckets are staged): it reads and writes it once more.
+// Three hops read the members' shards, write their sum, read the other host's, write the total and read it,
+// besides the copy. A 16-bit wire halves all but the reading of one's own. All-reduce copies gradients to a
+// buffer, adds them up there and reads the means.
+double passes_of(const std::string& mode, const Configuration& configuration) {
+  if (mode == "ddp" || mode == "allreduce") return 4;
+  const double full = family_of(mode, configuration).starts_with("three hops") ? 7 : 3;
+  return mode.ends_with("-bf16") ? (full + 1) / 2 : full;
+}
+
 class Judge {
  public:
-  explicit Judge(const Flags& flags) : flags_(flags), configurations_(read_measured(flags.csv)) {}
+  explicit Judge(const Flags& flags) : flags_(flags), configurations_(read_measured(flags.csv)) {
+    for (const Configuration& configuration : configurations_) {
+      for (const std::string& mode : kModes) {
+        if (configuration.iteration_s.contains(mode)) families_.insert(family_of(mode, configuration));
+      }
+    }
+  }
 
   int run() {
     std::printf("%-12s %8s  %-10s %12s %12s %8s\n", "set-up", "Gbit/s", "mode", "measured ms", "predicted",
@@ -107,6 +126,9 @@ class Judge {
     std::printf("\nprocessor time of a message over that of plain TCP, from the other set-ups:\n");
     for (const auto& [key, factor] : factors_)
       std::printf("%-12s %-20s %5.2f\n", key.first.c_str(), key.second.c_str(), factor);
+    std::printf("\na pass over memory, from the other set-ups:\n");
+    for (const auto& [setup, pass] : passes_)
+      std::printf("%-12s %5.2f ns a byte\n", setup.c_str(), 1e9 * pass * kPassStep);
     std::sort(errors_.begin(), errors_.end());
     const double median = errors_[errors_.size() / 2];
     std::printf(
@@ -119,10 +141,11 @@ class Judge {
   }
 
  private:
-  double predict(const Configuration& configuration, const std::string& mode, double factor) const {
-    return sim::simulate_shared(scenario_of(configuration, mode, flags_.cores),
-                                {flags_.cores, factor * tcp_cost_at(configuration.gbit)})
-        .iteration_s;
+  double predict(const Configuration& configuration, const std::string& mode, double factor,
+                 double pass_s_per_byte) const {
+    const sim::SharedCores shared{flags_.cores, factor * tcp_cost_at(configuration.gbit),
+                                  pass_s_per_byte * passes_of(mode, configuration)};
+    return sim::simulate_shared(scenario_of(configuration, mode, flags_.cores), shared).iteration_s;
   }
 
   // Processor time of a byte of plain TCP, at each end. The link is the same for all set-ups.
@@ -133,9 +156,13 @@ class Judge {
     return summarise(costs).median;
   }
 
-  // What explains the other set-ups best; 1 without others.
-  double factor_of(const Configuration& predicted, const std::string& family) {
-    const auto [at, fresh] = factors_.try_emplace({predicted.setup, family}, 1.0);
+  // What explains the other set-ups best, for a price of a pass; 1 without others.
+  struct Fit {
+    double factor = 1;
+    double error = 0;  // sum over what it was fitted to
+  };
+  Fit fit(const Configuration& predicted, const std::string& family, int pass) {
+    const auto [at, fresh] = fits_.try_emplace({predicted.setup, family, pass});
     if (!fresh) return at->second;
     double least = INFINITY;
     for (int step = 0; step <= kFactorSteps; ++step) {
@@ -144,20 +171,37 @@ class Judge {
         if (other.setup == predicted.setup) continue;
         for (const auto& [mode, measured] : other.iteration_s) {
           if (mode != "none" && mode != "torch" && family_of(mode, other) == family)
-            sum += std::abs(std::log(try_factor(other, mode, step) / measured));
+            sum += std::abs(std::log(try_prices(other, mode, step, pass) / measured));
         }
       }
       if (sum > 0 && sum < least) {
         least = sum;
-        at->second = step * kFactorStep;
+        at->second = {step * kFactorStep, sum};
       }
     }
     return at->second;
   }
 
-  double try_factor(const Configuration& configuration, const std::string& mode, int step) {
-    const auto [at, fresh] = tried_.try_emplace({&configuration, mode, step}, 0.0);
-    if (fresh) at->second = predict(configuration, mode, step * kFactorStep);
+  // One price of a pass for all ways: it is the machine's.
+  int pass_of(const Configuration& predicted) {
+    const auto [at, fresh] = passes_.try_emplace(predicted.setup, 0);
+    if (!fresh) return at->second;
+    double least = INFINITY;
+    for (int pass = 0; pass <= kPassSteps; ++pass) {
+      double sum = 0;
+      for (const std::string& family : families_)
+        sum += fit(predicted, family, pass).error;
+      if (sum < least) {
+        least = sum;
+        at->second = pass;
+      }
+    }
+    return at->second;
+  }
+
+  double try_prices(const Configuration& configuration, const std::string& mode, int step, int pass) {
+    const auto [at, fresh] = tried_.try_emplace({&configuration, mode, step, pass}, 0.0);
+    if (fresh) at->second = predict(configuration, mode, step * kFactorStep, pass * kPassStep);
     return at->second;
   }
 
@@ -167,8 +211,11 @@ class Judge {
     for (const std::string& mode : kModes) {
       const auto found = configuration.iteration_s.find(mode);
       if (found == configuration.iteration_s.end()) continue;
-      const double predicted =
-          predict(configuration, mode, factor_of(configuration, family_of(mode, configuration)));
+      const int pass = pass_of(configuration);
+      const std::string family = family_of(mode, configuration);
+      const double factor = fit(configuration, family, pass).factor;
+      factors_[{configuration.setup, family}] = factor;
+      const double predicted = predict(configuration, mode, factor, pass * kPassStep);
       const double error = predicted / found->second - 1;
       errors_.push_back(std::abs(error));
       std::printf("%-12s %8.1f  %-10s %12.1f %12.1f %7.1f%%\n", configuration.setup.c_str(),
@@ -189,12 +236,17 @@ class Judge {
 
   static constexpr double kFactorStep = 0.2;
   static constexpr int kFactorSteps = 30;
+  static constexpr double kPassStep = 0.05e-9;
+  static constexpr int kPassSteps = 8;
 
   const Flags flags_;
   const std::vector<Configuration> configurations_;
   Report report_{"predict"};
+  std::set<std::string> families_;
+  std::map<std::tuple<std::string, std::string, int>, Fit> fits_;  // by set-up, family and price of a pass
+  std::map<std::string, int> passes_;                              // by set-up
   std::map<std::pair<std::string, std::string>, double> factors_;  // by set-up and family
-  std::map<std::tuple<const Configuration*, std::string, int>, double> tried_;
+  std::map<std::tuple<const Configuration*, std::string, int, int>, double> tried_;
   std::vector<double> errors_;
   double worst_choice_ = 0;
 };

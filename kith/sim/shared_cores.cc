@@ -82,7 +82,17 @@ class SharedRun {
     const double slowness = job.slowness.empty() ? 1 : job.slowness[worker];
     if (pass == 0) return job.forward.mean_s() * slowness;
     if (pass <= buckets_) return job.buckets[pass - 1].backward.mean_s() * slowness;
-    return job.buckets[pass - buckets_ - 1].step.mean_s();
+    const std::size_t bucket = pass - buckets_ - 1;
+    return job.buckets[bucket].step.mean_s() + mixing_work(worker, bucket);
+  }
+
+  double mixing_work(std::size_t worker, std::size_t bucket) const {
+    if (shared_.mixing_seconds_per_byte == 0) return 0;
+    if (scenario_.schedule) {
+      const graph::WorkerRound round = round_of(worker, workers_[worker].iteration, bucket);
+      if (graph::reads_of(round, static_cast<Rank>(worker)).empty()) return 0;
+    }
+    return scenario_.job.buckets[bucket].bytes * shared_.mixing_seconds_per_byte;
   }
 
   graph::WorkerRound round_of(std::size_t worker, std::int64_t iteration, std::size_t bucket) const {

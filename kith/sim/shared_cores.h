@@ -13,6 +13,10 @@ struct SharedCores {
   // Processor time of each byte that a worker sends to, or gets from, another node. Threads of its own spend
   // it, beside the model's, so that it is free where a core is.
   double seconds_per_byte = 0;
+  // Time of the model's own thread for each byte of a bucket that it mixes or all-reduces, beyond the job's
+  // step: passes over memory (a neighbour's model, a staged copy, what hops leave behind), which nothing
+  // hides.
+  double mixing_seconds_per_byte = 0;
 };
 
 // The scenario on shared cores. The job's times are processor times: what a worker takes alone on a core.

@@ -82,6 +82,23 @@ TEST(SharedCores, MessagesCostProcessorTime) {
   EXPECT_NEAR(on_free_cores, free, 0.05 * bytes * 1e-11);
 }
 
+// Passes over memory are the thread's that computes: a free core does not hide them, and a worker whose turn
+// it is not pays nothing.
+TEST(SharedCores, PassesOverMemoryLengthenWhatMixes) {
+  constexpr double kPrice = 1e-11;
+  Scenario scenario = plain_scenario({});
+  const double bytes = scenario.job.bytes();
+  const auto longer = [&](std::int64_t every) {
+    scenario.every = static_cast<int>(every);
+    const double free = simulate_shared(scenario, {.cores = 64}).iteration_s;
+    return simulate_shared(scenario, {.cores = 64, .mixing_seconds_per_byte = kPrice}).iteration_s - free;
+  };
+  EXPECT_NEAR(longer(1), bytes * kPrice, 0.05 * bytes * kPrice) << "all-reduce";
+  scenario.schedule = schedule_of("ring", scenario.placement);
+  EXPECT_NEAR(longer(1), bytes * kPrice, 0.05 * bytes * kPrice);
+  EXPECT_NEAR(longer(4), bytes * kPrice / 4, 0.05 * bytes * kPrice);
+}
+
 TEST(SharedCores, NeedsACore) {
   EXPECT_THROW(simulate_shared(plain_scenario({}), {.cores = 0}), InputError);
 }
