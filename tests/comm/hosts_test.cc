@@ -113,6 +113,32 @@ TEST_P(Hosts, WhoIsBehindAnUnpluggedCableIsLostWithinTheBoundAndNeighboursGoOn) 
   std::printf("lost after %s s\n", endings[0].report.c_str());
 }
 
+// Nobody has noticed yet that the cable is gone; what was published last stays behind.
+TEST_P(Hosts, EndsTakeASecondAtMostWithTheCableUnplugged) {
+  Clock::Time began{};  // in each worker
+  const auto processes = std::make_unique<Processes>(2, [&](int rank) {
+    hosts_.enter(host_of(rank, 2));
+    FileStore store(folder_.path());
+    {
+      const auto transport = make_transport(GetParam(), support::transport_options(rank, 2, store));
+      Worker w{rank, 2, *transport, store};
+      const auto window = w.transport.open({.name = "w", .bytes = kBytes}, in_time());
+      round(w, *window, at(0), others(w), others(w));
+      together(w, "ready");
+      EXPECT_TRUE(w.store.wait("unplugged", in_time()));
+      publish(w, *window, at(1), kBytes, others(w));
+      began = SteadyClock().now();
+    }
+    EXPECT_LT(SteadyClock().now() - began, 1s);
+    return std::string();
+  });
+  for (int rank : {0, 1})
+    ASSERT_TRUE(store_.wait(cat("ready/", rank), in_time()));
+  hosts_.unplug(1);
+  store_.set("unplugged", "");
+  expect_good(processes->join(30s));
+}
+
 TEST_P(Hosts, AStoppedWorkerIsLateHoweverLongAndNormalAfterwards) {
   const auto processes = start(2, [](Worker& w) {
     const auto window = w.transport.open({.name = "w", .bytes = kBytes}, in_time());

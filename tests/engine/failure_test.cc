@@ -72,19 +72,18 @@ INSTANTIATE_TEST_SUITE_P(Engine, StoppedPeer, ::testing::ValuesIn(stopped_cases(
 });
 
 // Worker 1 stops, and what rounds over machines need of it has not come before; worker 0's threads wait for
-// it, for longer than any test. "routed" workers are on two machines.
+// it, for longer than any test. A "routed" worker 1 is on a machine of its own.
 TEST_P(StoppedPeer, EngineAndTransportEndWithinASecondEach) {
   const TempFolder folder;
   comm::FileStore store(folder.path());
   EngineOptions options = options_for(GetParam().algorithm, "sgd", "complete");
   options.patience = 11min;
-  options.schedule.shape = graph::Shape::parse("1,1", "test");
-  Clock::Time began{};  // in worker 0
-  Processes processes(2, [&](int rank) {
-    support::run_process(GetParam().backend, rank, 2, folder.path(), [&](support::Worker& own) {
-      support::FailingTransport transport(own.transport, "/total");
+  Clock::Time began{};  // in each process
+  Processes processes(3, [&](int rank) {
+    support::run_process(GetParam().backend, rank, 3, folder.path(), [&](support::Worker& own) {
+      support::FailingTransport transport(own.transport, "/sum");
       if (rank == 1) transport.fail();
-      support::Worker worker{rank, 2, transport, own.store};
+      support::Worker worker{rank, 3, transport, own.store};
       const std::vector<std::size_t> sizes{7, 1, 40, 16};
       auto quadratic = std::make_unique<Quadratic<float>>(worker, options, sizes, GetParam().place);
       quadratic->engine().start();
@@ -102,18 +101,20 @@ TEST_P(StoppedPeer, EngineAndTransportEndWithinASecondEach) {
       return std::string();
     });
     EXPECT_LT(SteadyClock().now() - began, 1s);
-    comm::FileStore(folder.path()).set("ended", "");
+    comm::FileStore(folder.path()).set(cat("ended/", rank), "");
     return std::string();
   });
-  for (int rank : {0, 1})
+  for (int rank : {0, 1, 2})
     ASSERT_TRUE(store.wait(cat("ready/", rank), support::in_time()));
   processes.send(1, SIGSTOP);
   int status = 0;
   ASSERT_EQ(::waitpid(processes.pid(1), &status, WUNTRACED), processes.pid(1));
   store.set("stopped", "");
-  EXPECT_TRUE(store.wait("ended", support::in_time()));
+  for (int rank : {0, 2})
+    EXPECT_TRUE(store.wait(cat("ended/", rank), support::in_time()));
   processes.send(1, SIGKILL);
-  EXPECT_TRUE(processes.join(30s)[0].good());
+  const auto endings = processes.join(30s);
+  EXPECT_TRUE(endings[0].good() && endings[2].good()) << endings[0].report << endings[2].report;
 }
 
 }  // namespace
