@@ -129,8 +129,20 @@ void run_fresh(const TrainFlags& flags, const launch::Assignment& assignment) {
   end_with(code);
 }
 
+// Whether nothing is missing after the last step. The summary is written when all the rest is there.
+bool is_finished(const train::RunFolder& folder, std::int64_t steps) {
+  if (!folder.has_model()) return false;
+  try {
+    const train::Summary summary = train::read_summary(folder.summary());
+    return summary.ending == train::Ending::finished && summary.steps >= steps;
+  } catch (const InputError&) {
+    return false;  // it is missing, or a crash left half of it
+  }
+}
+
 // Checks that there is something to go on with, and writes the settings that changed.
-PreparedRun prepare_resumed(const train::Job& job, const train::RunFolder& folder) {
+PreparedRun prepare_resumed(const train::Job& job, const std::filesystem::path& path) {
+  const train::RunFolder folder = train::RunFolder::take(path);
   const auto checkpoints = train::list_checkpoints(folder.checkpoints());
   if (checkpoints.empty()) {
     throw InputError("there is no checkpoint to go on from", folder.checkpoints().string(),
@@ -138,7 +150,7 @@ PreparedRun prepare_resumed(const train::Job& job, const train::RunFolder& folde
   }
   const train::Manifest manifest = train::verify_checkpoint(checkpoints.front());
   const std::int64_t steps = train::check_data(job, data_folders());
-  if (manifest.step >= steps) {
+  if (manifest.step >= steps && is_finished(folder, steps)) {
     throw InputError(cat("the run has done its ", steps, " steps"), folder.path().string(),
                      "give it more with --set train.steps=N (or train.epochs)");
   }
@@ -160,7 +172,7 @@ void resume(const TrainFlags& flags, const launch::Assignment& assignment) {
   train::check_resumable(settings);
   const train::RunFolder folder = train::RunFolder::open(flags.resume);
   const train::ReadJob read = train::read_job({.file = folder.config().string(), .settings = settings});
-  const auto prepare = [&folder](const train::Job& job) { return prepare_resumed(job, folder); };
+  const auto prepare = [&folder](const train::Job& job) { return prepare_resumed(job, folder.path()); };
   if (is_worker(assignment, read)) {
     end_with(train_assigned({assignment, read, false, prepare}));
     return;

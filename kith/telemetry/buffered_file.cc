@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,6 +12,9 @@
 
 namespace kith::telemetry {
 namespace {
+
+// Of records that wait for a disk that is full.
+constexpr std::size_t kMostPendingBytes = std::size_t{16} << 20;
 
 bool write_at(int fd, std::string_view text, std::size_t offset) {
   while (!text.empty()) {
@@ -39,11 +43,12 @@ BufferedFile::BufferedFile(const FileSinkOptions& options, const Frame& frame)
 
 BufferedFile::~BufferedFile() {
   drain();
-  if (fd_ >= 0) ::close(fd_);
+  ::close(fd_);
 }
 
 void BufferedFile::append(std::string_view record) {
-  if (fd_ < 0) return;
+  if (pending_.size() > kMostPendingBytes) drain();
+  if (pending_.size() > kMostPendingBytes) return;
   if (!empty_) pending_ += frame_.between;
   pending_ += record;
   empty_ = false;
@@ -51,19 +56,19 @@ void BufferedFile::append(std::string_view record) {
 }
 
 void BufferedFile::drain() {
-  if (fd_ < 0 || pending_.empty()) return;
+  if (pending_.empty()) return;
   const std::size_t length = pending_.size();
   pending_ += frame_.tail;
   if (write_at(fd_, pending_, size_)) {
     size_ += length;
-  } else {
-    if (options_.log) {
-      options_.log->error(cat(options_.path, ": ", std::strerror(errno), "; no more telemetry is written"));
-    }
-    ::close(fd_);
-    fd_ = -1;
+    pending_.clear();
+    return;
   }
-  pending_.clear();
+  const int problem = errno;
+  pending_.resize(length);
+  if (options_.log && !std::exchange(failed_, true))
+    options_.log->error(cat(options_.path, ": ", std::strerror(problem),
+                            "; records wait in memory until they can be written"));
 }
 
 }  // namespace kith::telemetry

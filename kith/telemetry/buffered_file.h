@@ -10,7 +10,8 @@
 namespace kith::telemetry {
 
 // Records between a head and a tail, kept in memory until there are enough of them. The tail is on disk after
-// every drain and is overwritten by the next, so the file is whole whenever nobody is writing it. Not
+// every drain and is overwritten by the next, so the file is whole whenever nobody is writing it. What the
+// disk does not take waits for the next drain, and records that find no room to wait are dropped. Not
 // thread-safe.
 class BufferedFile {
  public:
@@ -31,9 +32,10 @@ class BufferedFile {
  private:
   const FileSinkOptions options_;
   const Frame frame_;
-  int fd_ = -1;           // -1 once a write has failed
+  const int fd_;
   std::size_t size_ = 0;  // of the file without its tail
   bool empty_ = true;     // no record yet
+  bool failed_ = false;   // a write has, and that was said
   std::string pending_;
 };
 

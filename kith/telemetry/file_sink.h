@@ -11,7 +11,8 @@
 namespace kith::telemetry {
 
 // A sink writes a file of its own: open one per process, after any fork. InputError when the file cannot be
-// created. A write that fails later is logged once, and what follows is dropped. `log` may be null.
+// created. A write that fails later is logged once; what it held is written when the disk takes it again, and
+// dropped when that is too much to wait for. `log` may be null.
 struct FileSinkOptions {
   std::string path;
   std::size_t buffer_bytes = 64 * 1024;

@@ -53,15 +53,20 @@ fs::path save_checkpoint(DecentralizedDataParallel& model, const SaveOptions& op
       world,
       cat("checkpoint/", model.options().engine.name, "/", model.steps(), "/", model.agreement_number()),
       model.options().engine.patience);
-  reports.run([&] { return write_own(model, folder, options.position); },
-              [&](const std::vector<std::string>& digests) {
-                Manifest manifest{model.options().engine.name, model.steps(), {}, model.engine().cut()};
-                for (Rank rank = 0; rank < world.size(); ++rank) {
-                  manifest.files.push_back(parse_digest(rank, digests[static_cast<std::size_t>(rank)]));
-                }
-                write_manifest(folder, manifest);
-                prune_checkpoints(options.root, options.keep);
-              });
+  try {
+    reports.run([&] { return write_own(model, folder, options.position); },
+                [&](const std::vector<std::string>& digests) {
+                  Manifest manifest{model.options().engine.name, model.steps(), {}, model.engine().cut()};
+                  for (Rank rank = 0; rank < world.size(); ++rank) {
+                    manifest.files.push_back(parse_digest(rank, digests[static_cast<std::size_t>(rank)]));
+                  }
+                  write_manifest(folder, manifest);
+                  prune_checkpoints(options.root, options.keep);
+                });
+  } catch (const Error&) {
+    if (world.rank() == 0) remove_incomplete(folder);
+    throw;
+  }
   return folder;
 }
 

@@ -209,4 +209,9 @@ void prune_checkpoints(const fs::path& root, int keep) {
   }
 }
 
+void remove_incomplete(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::exists(folder / kManifest, ignored)) fs::remove_all(folder, ignored);
+}
+
 }  // namespace kith::train

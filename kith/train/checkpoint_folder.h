@@ -51,4 +51,7 @@ std::optional<std::filesystem::path> previous_valid_checkpoint(const std::filesy
 // all.
 void prune_checkpoints(const std::filesystem::path& root, int keep);
 
+// Removes the folder when it has no manifest: what a save that failed has left takes room on a full disk.
+void remove_incomplete(const std::filesystem::path& folder);
+
 }  // namespace kith::train

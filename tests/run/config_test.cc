@@ -150,6 +150,9 @@ std::vector<BadConfig> bad_configs() {
        "[optimizer]\nname = \"sgd\"\nnesterov = true\n",
        {"nesterov", "momentum 0"}},
       {"FolderInName", "[output]\nname = \"a/b\"\n", {"job.toml:2: output.name", "'a/b'"}},
+      {"NulInName", "[output]\nname = \"a\\u0000b\"\n", {"job.toml:2: output.name", "'a?b'", "control"}},
+      {"NewlineInName", "[output]\nname = \"a\\nb\"\n", {"job.toml:2: output.name", "'a?b'", "control"}},
+      {"FolderAboveAsName", "[output]\nname = \"..\"\n", {"job.toml:2: output.name", "'..'"}},
       {"EmptyName", "[output]\nname = \"\"\n", {"job.toml:2: output.name", "no name"}},
   };
 }

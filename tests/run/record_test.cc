@@ -3,11 +3,16 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "kith/base/error.h"
+#include "kith/base/text.h"
 #include "kith/train/run/metrics.h"
 #include "kith/train/run/progress.h"
 #include "kith/train/run/run_folder.h"
@@ -55,6 +60,14 @@ StepMetrics step_of(std::int64_t step) {
   return metrics;
 }
 
+std::vector<int> steps_in(const std::filesystem::path& file) {
+  std::vector<int> steps;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    steps.push_back(nlohmann::json::parse(line).at("step").get<int>());
+  return steps;
+}
+
 TEST(Metrics, AResumedRunDropsTheStepsThatItRepeats) {
   const TestFolder folder;
   const auto file = folder.path() / "worker-0" / "metrics.jsonl";
@@ -75,11 +88,111 @@ TEST(Metrics, AResumedRunDropsTheStepsThatItRepeats) {
     EXPECT_DOUBLE_EQ(metrics.totals().waited_seconds, 2);
     EXPECT_DOUBLE_EQ(metrics.totals().bytes_read, 400);
   }
-  std::vector<int> steps;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);)
-    steps.push_back(nlohmann::json::parse(line).at("step").get<int>());
-  EXPECT_THAT(steps, testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(steps_in(file), testing::ElementsAre(1, 2, 3, 4));
+}
+
+// While it lives the process cannot make a file longer than `bytes`: what a full disk looks like.
+class FullDisk {
+ public:
+  explicit FullDisk(std::uintmax_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit now = before_;
+    now.rlim_cur = bytes;
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*const handler_)(int);
+};
+
+class CountingLog final : public Log {
+ public:
+  void write(LogLevel level, std::string_view) override { warnings += level == LogLevel::warning; }
+  int warnings = 0;
+};
+
+TEST(Metrics, ADiskThatIsFullForAWhileLosesNothingAndIsSaidOnce) {
+  const TestFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  CountingLog log;
+  MetricsFile metrics(file, 0, &log);
+  metrics.write(step_of(1));
+  {
+    const FullDisk full(std::filesystem::file_size(file) + 10);  // half a line fits
+    for (std::int64_t step = 2; step <= 4; ++step)
+      metrics.write(step_of(step));
+    EXPECT_EQ(metrics.unwritten(), 3);
+  }
+  EXPECT_EQ(log.warnings, 1);
+  metrics.write(step_of(5));
+  EXPECT_EQ(metrics.unwritten(), 0);
+  EXPECT_THAT(steps_in(file), testing::ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_EQ(log.warnings, 1);
+}
+
+TEST(Metrics, AFileThatWasRemovedIsWrittenAnewWithWhatItHeld) {
+  const TestFolder folder;
+  const auto file = folder.path() / "worker-0" / "metrics.jsonl";
+  CountingLog log;
+  MetricsFile metrics(file, 0, &log);
+  metrics.write(step_of(1));
+  metrics.write(step_of(2));
+  std::filesystem::remove_all(file.parent_path());
+  metrics.write(step_of(3));
+  EXPECT_THAT(steps_in(file), testing::ElementsAre(1, 2, 3));
+  EXPECT_EQ(metrics.unwritten(), 0);
+  EXPECT_EQ(log.warnings, 1);
+}
+
+TEST(Metrics, AResumeOnAFullDiskLeavesTheFileAsItWas) {
+  const TestFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  {
+    MetricsFile metrics(file, 0);
+    for (std::int64_t step = 1; step <= 5; ++step)
+      metrics.write(step_of(step));
+  }
+  const std::string before = read_text(file);
+  const FullDisk full(10);
+  EXPECT_THROW(MetricsFile(file, 3), Error);
+  EXPECT_EQ(read_text(file), before);
+}
+
+TEST(RunFolder, IsLockedWhileSomebodyWorksInIt) {
+  const TestFolder folder;
+  const auto path = folder.path() / "run";
+  std::optional<RunFolder> first = RunFolder::create(Job{}, path);
+  const std::string in_use = failure_of<InputError>([&] { RunFolder::take(path); });
+  EXPECT_THAT(in_use, testing::AllOf(HasSubstr(path.string()), HasSubstr(cat("process ", ::getpid(), " on ")),
+                                     HasSubstr(" since 20")));
+  EXPECT_EQ(RunFolder::open(path).path(), path);  // a worker of the run needs no lock
+  const RunFolder copy = *first;
+  first.reset();
+  EXPECT_THROW(RunFolder::take(path), InputError) << "a copy still works in it";
+}
+
+TEST(RunFolder, AFinishedOneIsTakenAgain) {
+  const TestFolder folder;
+  const auto path = folder.path() / "run";
+  RunFolder::create(Job{}, path);
+  EXPECT_EQ(RunFolder::take(path).path(), path);
+}
+
+// Somebody who has the folder but has not written anything into it yet.
+TEST(RunFolder, TwoThatBeginInOneFolderDoNotShareIt) {
+  const TestFolder folder;
+  const auto path = folder.path() / "run";
+  std::filesystem::create_directories(path);
+  const RunLock other(path);
+  EXPECT_THAT(failure_of<InputError>([&] { RunFolder::create(Job{}, path); }), HasSubstr("in use by"));
+  EXPECT_FALSE(std::filesystem::exists(path / "config.toml"));
 }
 
 TEST(Summary, ReadsBack) {
@@ -94,7 +207,8 @@ TEST(Summary, ReadsBack) {
                         .waiting_share = 0.0625,
                         .units_per_second = 1000,
                         .unit = "token",
-                        .bytes_sent = 4096};
+                        .bytes_sent = 4096,
+                        .metrics_lost = 3};
   const Summary read = read_summary(folder.write("summary.json", summary_json(Job{}, written)));
   EXPECT_EQ(read.ending, Ending::interrupted);
   EXPECT_EQ(read.steps, 12);
@@ -107,6 +221,7 @@ TEST(Summary, ReadsBack) {
   EXPECT_EQ(read.units_per_second, 1000);
   EXPECT_EQ(read.unit, "token");
   EXPECT_EQ(read.bytes_sent, 4096);
+  EXPECT_EQ(read.metrics_lost, 3);
   EXPECT_THAT(failure_of<InputError>([&] { read_summary(folder.write("bad.json", "{}")); }),
               HasSubstr("bad.json"));
 }

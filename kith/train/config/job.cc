@@ -1,5 +1,6 @@
 #include "kith/train/config/job.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "kith/base/error.h"
@@ -93,11 +94,19 @@ void check_topology(const Job& job, const Origins& origins) {
   }
 }
 
+// Also where a byte is signed: what is not ASCII is no control character.
+bool is_control(char c) {
+  return (c >= 0 && c < ' ') || c == 0x7f;
+}
+
 void check_output(const Job& job, const Origins& origins) {
-  if (job.output.name.empty() || job.output.name.find('/') != std::string::npos) {
-    throw InputError(cat("'", job.output.name, "' is no name for a folder"), place_of(origins, "output.name"),
-                     "a name without '/'; output.folder says where");
-  }
+  const std::string& name = job.output.name;
+  const bool plain = std::ranges::none_of(name, [](char c) { return c == '/' || is_control(c); });
+  if (!name.empty() && name != "." && name != ".." && plain) return;
+  std::string shown = name;
+  std::ranges::replace_if(shown, is_control, '?');
+  throw InputError(cat("'", shown, "' is no name for a folder"), place_of(origins, "output.name"),
+                   "a name without '/' and control characters; output.folder says where");
 }
 
 void check_engine(const Job& job, const Origins& origins) {

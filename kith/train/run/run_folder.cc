@@ -49,21 +49,28 @@ std::filesystem::path fresh_name(const Job& job) {
   throw Error("a thousand runs of this name in one second", (parent / name).string());
 }
 
+void require_empty(const std::filesystem::path& path) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {
+    if (entry.path().filename() == RunLock::kFileName) continue;
+    throw InputError("exists and is not empty", path.string(),
+                     "choose another --out, or go on with --resume");
+  }
+}
+
 }  // namespace
 
 std::filesystem::path RunFolder::reserve(const Job& job, const std::filesystem::path& path) {
   if (path.empty()) return fresh_name(job);
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_empty(path, ignored)) {
-    throw InputError("exists and is not empty", path.string(),
-                     "choose another --out, or go on with --resume");
-  }
+  require_empty(path);
   make_folder(path);
   return std::filesystem::absolute(path).lexically_normal();
 }
 
 RunFolder RunFolder::create(const Job& job, const std::filesystem::path& path) {
   RunFolder folder(reserve(job, path));
+  folder.lock_ = std::make_shared<const RunLock>(folder.path());
+  require_empty(folder.path());  // somebody may have been here between the two
   folder.write_config(job);
   return folder;
 }
@@ -76,6 +83,25 @@ RunFolder RunFolder::open(const std::filesystem::path& path) {
                      "name a folder that kith train wrote");
   }
   return folder;
+}
+
+RunFolder RunFolder::take(const std::filesystem::path& path) {
+  RunFolder folder = open(path);
+  folder.lock_ = std::make_shared<const RunLock>(folder.path());
+  return folder;
+}
+
+bool RunFolder::has_model() const {
+  std::error_code ignored;
+  return std::filesystem::exists(path_ / "model.pt", ignored) &&
+         std::filesystem::exists(path_ / "model-state.pt", ignored);
+}
+
+void RunFolder::restore_config(const Job& job) const {
+  std::error_code ignored;
+  if (std::filesystem::exists(config(), ignored)) return;
+  std::filesystem::create_directories(path_, ignored);
+  write_config(job);
 }
 
 void RunFolder::write_config(const Job& job) const {

@@ -63,7 +63,8 @@ std::string summary_json(const Job& job, const Summary& s) {
                   {"waiting_share", s.waiting_share},
                   {"units_per_second", s.units_per_second},
                   {"unit", s.unit},
-                  {"bytes_sent", s.bytes_sent}};
+                  {"bytes_sent", s.bytes_sent},
+                  {"metrics_lost", s.metrics_lost}};
   return json.dump(2) + "\n";
 }
 
@@ -85,7 +86,8 @@ Summary read_summary(const std::filesystem::path& file) {
             .waiting_share = number("waiting_share"),
             .units_per_second = number("units_per_second"),
             .unit = json.at("unit"),
-            .bytes_sent = number("bytes_sent")};
+            .bytes_sent = number("bytes_sent"),
+            .metrics_lost = json.value("metrics_lost", std::int64_t{0})};
   } catch (const nlohmann::json::exception& error) {
     throw InputError(cat("is not a summary: ", error.what()), file.string());
   }

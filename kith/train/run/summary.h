@@ -24,6 +24,7 @@ struct Summary {
   double units_per_second = 0;       // of all workers together
   std::string unit;                  // "token", "sample"
   double bytes_sent = 0;             // read by neighbours, all workers together
+  std::int64_t metrics_lost = 0;  // lines of metrics.jsonl that the disk did not take, all workers together
 };
 
 std::string summary_json(const Job& job, const Summary& summary);

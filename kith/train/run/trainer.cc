@@ -102,7 +102,7 @@ class Trainer {
         wrapped_(model_, world, wrapper_options(options)),
         loader_(dataset, resumed_sampler(), {.device = device_}),
         requests_(world, wrapped_.options().engine),
-        metrics_(options.folder.metrics(world.self().value), wrapped_.steps()) {
+        metrics_(options.folder.metrics(world.self().value), wrapped_.steps(), world.log) {
     // Dropout draws other numbers on every worker. A resumed run has its generator's state from the
     // checkpoint.
     if (!wrapped_.resumed() && job_.model.dropout > 0)
@@ -115,7 +115,8 @@ class Trainer {
     while (true) {
       if (interrupted) requests_.ask(Request::stop, wrapped_.steps());
       if (const auto request = requests_.due(wrapped_.steps())) {
-        save();
+        // Who stops a run counts on its checkpoint.
+        save(*request == Request::stop ? OnFullDisk::fail : OnFullDisk::go_on);
         if (*request == Request::stop) {
           ending = Ending::interrupted;
           break;
@@ -252,30 +253,41 @@ class Trainer {
     const std::int64_t done = wrapped_.steps();
     if (done >= steps_) return;
     if (job_.train.eval_every > 0 && done % job_.train.eval_every == 0) evaluate_now();
-    if (job_.checkpoint.every > 0 && done % job_.checkpoint.every == 0) save();
+    if (job_.checkpoint.every > 0 && done % job_.checkpoint.every == 0) save(OnFullDisk::go_on);
   }
 
   void evaluate_now() {
     flush_metrics();
     const auto evaluation = span("evaluation");
     last_ = evaluate(wrapped_, *model_, dataset_, job_);
-    metrics_.write(*last_);
+    // A run that died after its last step has this one in its file.
+    if (metrics_.last_evaluation() != last_->step) metrics_.write(*last_);
     if (progress_) progress_->evaluation(*last_);
   }
 
-  void save() {
+  enum class OnFullDisk : std::uint8_t { fail, go_on };
+
+  void save(OnFullDisk on_full_disk) {
     flush_metrics();
     const auto saving = span("checkpoint");
     const std::vector<std::byte> position = this->position();
-    const auto folder = save_checkpoint(wrapped_, {.root = options_.folder.checkpoints(),
-                                                   .keep = static_cast<int>(job_.checkpoint.keep),
-                                                   .position = position});
-    if (progress_) progress_->note(cat("step ", wrapped_.steps(), "  saved ", folder.string()));
+    try {
+      const auto folder = save_checkpoint(wrapped_, {.root = options_.folder.checkpoints(),
+                                                     .keep = static_cast<int>(job_.checkpoint.keep),
+                                                     .position = position});
+      if (progress_) progress_->note(cat("step ", wrapped_.steps(), "  saved ", folder.string()));
+    } catch (const Error& error) {
+      // The one before is still there. A worker that is gone fails the next step too.
+      if (on_full_disk == OnFullDisk::fail) throw;
+      if (world_.rank() == 0)
+        world_.log->warning(cat("no checkpoint of step ", wrapped_.steps(), ": ", error.what()));
+    }
   }
 
   void finish() {
     evaluate_now();
-    save();
+    const bool saved = wrapped_.resumed() && wrapped_.resumed()->step == wrapped_.steps();
+    if (!saved) save(OnFullDisk::go_on);
     export_model(wrapped_, options_.folder.model());
   }
 
@@ -289,6 +301,7 @@ class Trainer {
     const double seconds_all = mean(totals.seconds);
     const double waited = mean(totals.waited_seconds);
     const double bytes = mean(totals.bytes_read) * world_.size();
+    const double lost = mean(static_cast<double>(metrics_.unwritten())) * world_.size();
     Summary summary{
         .ending = ending,
         .steps = wrapped_.steps(),
@@ -299,11 +312,17 @@ class Trainer {
         .seconds_per_iteration = seconds_all / static_cast<double>(std::max<std::int64_t>(1, totals.steps)),
         .waiting_share = seconds_all > 0 ? waited / seconds_all : 0,
         .unit = dataset_.unit(),
-        .bytes_sent = bytes};
+        .bytes_sent = bytes,
+        .metrics_lost = std::llround(lost)};
     if (summary.seconds_per_iteration > 0) {
       summary.units_per_second = static_cast<double>(units_per_step()) / summary.seconds_per_iteration;
     }
-    if (world_.rank() == 0) options_.folder.write_summary(summary_json(job_, summary));
+    if (world_.rank() == 0) {
+      if (summary.metrics_lost > 0)
+        world_.log->warning(cat(summary.metrics_lost, " lines of metrics could not be written"));
+      options_.folder.restore_config(job_);
+      options_.folder.write_summary(summary_json(job_, summary));
+    }
     return summary;
   }
 
