@@ -57,6 +57,9 @@ class Bucket {
   // the buckets. `ready`: when the gradients are in place.
   virtual void reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
                                 Deadline deadline) = 0;
+  // All-reduce: writes the averaged gradients to `to`, by segment, and marks those that there are. The step
+  // that follows uses its inputs' gradients.
+  virtual void hand_out_means(std::span<void* const> to, std::vector<bool>& there) = 0;
   // The gradients that the step will use.
   virtual void add_gradients(std::span<const SegmentInput> inputs,
                              std::vector<kernels::Vector>& gradients) const = 0;

@@ -157,7 +157,8 @@ const gossip::Gathered& Channel<T>::gather(const graph::WorkerRound& round, cons
   const void* const published = slot_bytes(published_);
   gossip::Own own{own_values, dtype_of<T>(), published, options_.wire, weight};
   if (!own.values) own.values = lossy() ? static_cast<const void*>(values_.data()) : published;
-  if (!work_.device.host()) own.published = nullptr;  // Note [One's own rounding]
+  own.moved = options_.values_move;
+  if (!work_.device.host() && !own.moved) own.published = nullptr;  // Note [One's own rounding]
   if (across_) {
     work_.completions.drain();  // the averaging begins there
     if (averaging_.valid()) return take_mean(own);

@@ -24,6 +24,7 @@ struct ChannelOptions {
   std::uint64_t digest = 0;
   Clock::Duration patience{};
   bool keeps_values = false;  // on a lossy wire: keep the full-precision vector here (it lies nowhere else)
+  bool values_move = false;   // the values that gather() is told are not those that were published
   const graph::Schedule* schedule = nullptr;
   CommThreads* threads = nullptr;  // for rounds over machines; null when the schedule has none
   DeviceWork* work = nullptr;      // where the vectors lie

@@ -26,6 +26,11 @@ constexpr std::size_t kCollectiveChunk = std::size_t{1} << 19;
 // Buckets that are averaged at once, where a round trip between machines is long.
 constexpr int kReductionsOverMachines = 3;
 
+// Keeps no state where somebody else steps.
+optim::OptimizerOptions local_rule(const EngineOptions& options) {
+  return options.external_optimizer ? optim::OptimizerOptions{.name = "sgd"} : options.optimizer;
+}
+
 template <class T>
 struct Rules {
   std::unique_ptr<optim::Algorithm<T>> algorithm;
@@ -34,7 +39,7 @@ struct Rules {
 
   explicit Rules(const EngineOptions& options)
       : algorithm(optim::make_algorithm<T>(options.algorithm)),
-        local(optim::make_local_step<T>(options.optimizer)),
+        local(optim::make_local_step<T>(local_rule(options))),
         host_kernels(kernels::make_cpu_kernels<T>({})) {}
 };
 
@@ -60,6 +65,7 @@ class Engine::Impl {
   StepReport step(std::span<const SegmentInput> inputs, const StepOptions& step_options);
   void gradient_ready(std::size_t segment, const SegmentInput& input);
   double gradient_norm(std::span<const SegmentInput> inputs);
+  std::vector<bool> mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to);
   Bucket& bucket_of(std::size_t segment) const { return *buckets_[buckets_of_[segment].front()]; }
   Deadline deadline() const { return world_.clock->now() + options_.patience; }
   Collectives& collectives();
@@ -185,13 +191,15 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   // A wire is never wider than the arithmetic.
   if (size_of(bucket.wire) >= sizeof(T)) bucket.wire = dtype_of<T>();
   bucket.allreduce = options_.algorithm == "allreduce";
+  bucket.moved_outside = options_.external_optimizer;
   bucket.reducers = reducers_.get();
   bucket.patience = options_.patience;
   bucket.schedule = schedule_.get();
   bucket.threads = comm_threads_.get();
   bucket.work = &work_;
   const auto channels = rules.algorithm->channels();
-  const bool can_alternate = !channels.empty() && channels.front().is_model && bucket.wire == dtype_of<T>();
+  const bool can_alternate = !channels.empty() && channels.front().is_model && bucket.wire == dtype_of<T>() &&
+                             !options_.external_optimizer;
   if (options_.layout == Layout::alternating && !can_alternate) {
     throw InputError(cat("the alternating layout with wire ", name_of(bucket.wire)), "layout",
                      "a rounded wire needs the staged layout");
@@ -359,6 +367,19 @@ double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
   return measure(inputs, 1).get();
 }
 
+std::vector<bool> Engine::Impl::mean_gradients(std::span<const SegmentInput> inputs,
+                                               std::span<void* const> to) {
+  KITH_CHECK(reduction_threads_ != nullptr, "only all-reduce averages gradients");
+  KITH_CHECK_EQ(to.size(), segments_.size(), "one destination per segment");
+  return failure_.guard(cat("step ", steps_), [&] {
+    reduce_rest(inputs);
+    std::vector<bool> there(segments_.size(), false);
+    for (const auto& bucket : buckets_)
+      bucket->hand_out_means(to, there);
+    return there;
+  });
+}
+
 Engine::Engine(World world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device)
     : impl_(std::make_unique<Impl>(std::move(world), std::move(options), std::move(segments), device)) {}
 Engine::~Engine() = default;
@@ -416,6 +437,9 @@ void Engine::gradient_ready(std::size_t segment, const SegmentInput& input) {
 }
 double Engine::gradient_norm(std::span<const SegmentInput> inputs) {
   return impl_->gradient_norm(inputs);
+}
+std::vector<bool> Engine::mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to) {
+  return impl_->mean_gradients(inputs, to);
 }
 
 void Engine::average(std::span<void* const> to) {

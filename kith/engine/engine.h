@@ -107,6 +107,12 @@ class Engine {
   // and for all-reduce for the averages.
   double gradient_norm(std::span<const SegmentInput> inputs);
 
+  // All-reduce only: waits until the gradients are averaged and writes the mean of segment i's to to[i], on
+  // the device, in the segment's own type; it may be the gradient itself. False for a segment of which nobody
+  // has one, whose to[i] stays as it is. The next step takes the gradients of its own inputs for the means,
+  // changed or not.
+  std::vector<bool> mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to);
+
   // Collective operations: every member calls them after the same step. Bounded by options.patience; Error
   // when a member is missing. They go through host memory, and wait for the device.
   // Writes the members' mean of segment i to `to[i]`, on the device, in the segment's own type.

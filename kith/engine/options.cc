@@ -19,6 +19,15 @@ void validate(const EngineOptions& options) {
     throw InputError(cat("the alternating layout with algorithm '", options.algorithm, "'"), "layout",
                      "only algorithms that publish the model itself (awc) can alternate; use staged");
   }
+  if (!options.external_optimizer) return;
+  if (algorithm->mixes_gradients() || algorithm->needs_directed_schedule()) {
+    throw InputError(cat("algorithm '", options.algorithm, "' with an optimizer of one's own"), "algorithm",
+                     "it needs the gradients themselves: awc, atc, allreduce or none");
+  }
+  if (options.layout == Layout::alternating) {
+    throw InputError("the alternating layout with an optimizer of one's own", "layout",
+                     "that one moves parameters where they lie: use staged");
+  }
 }
 
 }  // namespace kith::engine

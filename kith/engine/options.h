@@ -31,6 +31,10 @@ struct EngineOptions {
   std::string name = "model";     // distinguishes several models in one process; the same on every worker
   std::string algorithm = "awc";  // awc, atc, dsgt, sgp, allreduce, none
   optim::OptimizerOptions optimizer;
+  // Somebody else's optimizer moves the parameters, at their address, before each step; `optimizer` and the
+  // gradients are then not used. With awc: x_i(t+1) = y_i + sum_j W[i,j] (x_j(t) - x_i(t)), y_i what it made
+  // of x_i(t). Also with atc, allreduce and none.
+  bool external_optimizer = false;
   graph::ScheduleOptions schedule;  // its shape is the shape of the world
   std::size_t bucket_bytes = 25u << 20;
   Cut cut = {};               // Engine::cut() of an engine whose state is to be taken over; empty: cut anew

@@ -56,6 +56,7 @@ TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& option
     channel.digest = options.digest;
     channel.patience = options.patience;
     channel.keeps_values = !spec.is_model;
+    channel.values_move = spec.is_model && options.moved_outside;
     channel.schedule = options.schedule;
     channel.threads = options.threads;
     channel.work = options.work;
@@ -125,7 +126,7 @@ void TypedBucket<T>::begin_step(const StepContext& context, std::span<const Segm
     optim::StepInput& view = views_[k].input;
     view.gradient = {gradient_of(parts_[k], input), input.gradient_type, context.gradient_scale,
                      context.gradient_factor};
-    if (reduction_) {
+    if (reads_means()) {
       view.gradient.data = reduction_->mean(k);
       view.gradient.type = dtype_of<T>();
     }
@@ -134,6 +135,7 @@ void TypedBucket<T>::begin_step(const StepContext& context, std::span<const Segm
     view.decay = input.decay;
     view.step = steps_[k] + 1;
   }
+  if (options_.moved_outside && has_master()) copy_in();
 }
 
 template <class T>
@@ -177,6 +179,19 @@ void TypedBucket<T>::end_step(StepReport& report) {
   report.late.insert(report.late.end(), tally_.late.begin(), tally_.late.end());
   report.lost.insert(report.lost.end(), tally_.lost.begin(), tally_.lost.end());
   context_ = nullptr;
+  means_handed_out_ = false;
+}
+
+// A parameter was its master rounded; the master moves by as much as the parameter did.
+template <class T>
+void TypedBucket<T>::copy_in() {
+  for (const Part& part : parts_) {
+    const std::array<kernels::Source, 3> sources{
+        kernels::Source{home(part), dtype_of<T>(), 1},
+        kernels::Source{home(part), dtype_of<T>(), -1, nullptr, options_.plan.type},
+        kernels::Source{part.parameter, options_.plan.type, 1}};
+    kernels_->mix({home(part), nullptr, {}}, {sources, 1}, part.count);
+  }
 }
 
 template <class T>
@@ -242,8 +257,9 @@ void TypedBucket<T>::publish(int index) {
 template <class T>
 const gossip::Gathered& TypedBucket<T>::gather(int index) {
   Channel<T>& channel = *channels_[static_cast<std::size_t>(index)];
-  // Where the model carries the channel on a lossy wire, mix_of says per segment where one's own values lie.
-  const void* const own = carries_model(index) && channel.lossy() ? home(parts_.front()) : nullptr;
+  // Where one's own values are not in the channel, mix_of says per segment where they lie.
+  const bool own_elsewhere = carries_model(index) && (channel.lossy() || options_.moved_outside);
+  const void* const own = own_elsewhere ? home(parts_.front()) : nullptr;
   const gossip::Gathered& gathered = channel.gather(context_->now, own, weight_, context_->directed);
   note(tally_, gathered.report());
   return gathered;
@@ -371,14 +387,27 @@ void TypedBucket<T>::reduce_gradients(std::span<const SegmentInput> inputs, cons
 }
 
 template <class T>
+void TypedBucket<T>::hand_out_means(std::span<void* const> to, std::vector<bool>& there) {
+  queue().after(reduction_->mark());
+  for (std::size_t k = 0; k < parts_.size(); ++k) {
+    const T* const mean = reduction_->mean(k);
+    if (!mean) continue;
+    auto* const out = static_cast<std::byte*>(to[indices_[k]]) + parts_[k].from * size_of(options_.plan.type);
+    kernels_->convert(out, options_.plan.type, mean, dtype_of<T>(), parts_[k].count);
+    there[indices_[k]] = true;
+  }
+  means_handed_out_ = true;
+}
+
+template <class T>
 void TypedBucket<T>::add_gradients(std::span<const SegmentInput> inputs,
                                    std::vector<kernels::Vector>& gradients) const {
   if (reduction_) queue().after(reduction_->mark());
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     const SegmentInput& input = inputs[indices_[k]];
     const kernels::Vector gradient =
-        reduction_ ? kernels::Vector{reduction_->mean(k), dtype_of<T>(), parts_[k].count}
-                   : kernels::Vector{gradient_of(parts_[k], input), input.gradient_type, parts_[k].count};
+        reads_means() ? kernels::Vector{reduction_->mean(k), dtype_of<T>(), parts_[k].count}
+                      : kernels::Vector{gradient_of(parts_[k], input), input.gradient_type, parts_[k].count};
     if (gradient.data) gradients.push_back(gradient);
   }
 }

@@ -22,6 +22,7 @@ struct TypedBucketOptions {
   DType wire = DType::f32;
   Layout layout = Layout::staged;  // alternating or staged
   bool allreduce = false;
+  bool moved_outside = false;                  // EngineOptions::external_optimizer
   gossip::DeviceReducers* reducers = nullptr;  // of all-reduce; null: through host memory
   Clock::Duration patience{};
   const graph::Schedule* schedule = nullptr;
@@ -53,6 +54,7 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   void publish_first(const StepContext& first) override;
   void reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
                         Deadline deadline) override;
+  void hand_out_means(std::span<void* const> to, std::vector<bool>& there) override;
   void add_gradients(std::span<const SegmentInput> inputs,
                      std::vector<kernels::Vector>& gradients) const override;
   void average(Collectives& collectives, std::span<void* const> to, Deadline deadline) override;
@@ -99,6 +101,10 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   T* home(const Part& part) const;
   static const void* gradient_of(const Part& part, const SegmentInput& input);
   void copy_out();
+  // The masters follow parameters that somebody else has moved.
+  void copy_in();
+  // Whether a step reads the means where the reduction has left them.
+  bool reads_means() const { return reduction_ && !means_handed_out_; }
   void add(kernels::Pass<T> pass);
   // Hands over what the passes so far have read and written.
   void finish();
@@ -147,6 +153,7 @@ class TypedBucket final : public Bucket, private optim::BucketStep<T> {
   StepReport tally_;                                        // of the step in progress
 
   std::unique_ptr<GradientReduction<T>> reduction_;  // all-reduce; null for the other algorithms
+  bool means_handed_out_ = false;                    // in the step under way
 };
 
 }  // namespace kith::engine

@@ -32,7 +32,7 @@ const std::byte* shifted(const void* data, DType type, std::size_t elements) {
 }  // namespace
 
 kernels::Source Own::as_published(double source_weight) const {
-  if (!lossy()) return {values, type, source_weight};
+  if (!apart()) return {values, type, source_weight};
   if (published) return {published, wire, source_weight};
   return {values, type, source_weight, nullptr, wire};
 }
@@ -58,15 +58,16 @@ kernels::Mix Gathered::sum_from(std::size_t first, std::vector<kernels::Source>&
   return {scratch, 1};
 }
 
-// On a plain wire: scale * sum_j w_j x_j. On a lossy one: scale * ((1/scale) x_i + sum_j w_j q_j - (1/scale)
-// q_i), with one's own two q as one source at its rank; alone, nothing is left but x_i.
+// Where one's own values are what was published: scale * sum_j w_j x_j. Where they are not: scale *
+// ((1/scale) x_i + sum_j w_j q_j - (1/scale) q_i), with one's own two q as one source at its rank; alone,
+// nothing is left but x_i.
 void Gathered::add_own(const Own& own, double weight, std::size_t place) {
   const auto at = static_cast<std::ptrdiff_t>(place);
-  const double rest = own.lossy() ? weight - 1 / scale_ : weight;
+  const double rest = own.apart() ? weight - 1 / scale_ : weight;
   published_ = sources_;
   published_.insert(published_.begin() + at, own.as_published(weight));
-  if (!own.lossy() || rest != 0) sources_.insert(sources_.begin() + at, own.as_published(rest));
-  if (own.lossy()) sources_.insert(sources_.begin(), {own.values, own.type, 1 / scale_});
+  if (!own.apart() || rest != 0) sources_.insert(sources_.begin() + at, own.as_published(rest));
+  if (own.apart()) sources_.insert(sources_.begin(), {own.values, own.type, 1 / scale_});
   for (std::size_t k = 0; k < sources_.size(); ++k)
     if (sources_[k].data == own.values) own_.push_back(k);
 }
@@ -84,7 +85,7 @@ Gathered Gathered::of_mean(const void* mean, const Own& own, RoundReport report)
   result.report_ = std::move(report);
   result.sources_ = {{mean, own.type, 1}};
   // x_i + (mean of what was published) - (what oneself published)
-  if (own.lossy()) result.add_own(own, 0, 1);
+  if (own.apart()) result.add_own(own, 0, 1);
   return result;
 }
 

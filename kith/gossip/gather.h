@@ -22,8 +22,12 @@ struct Own {
   const void* published = nullptr;
   DType wire = DType::f32;
   double weight = 1;  // push-sum weight
+  // The values have moved on since they were published. REQUIRES: `published`, then.
+  bool moved = false;
 
   bool lossy() const { return wire != type; }
+  // Whether the values are something else than what the neighbours read.
+  bool apart() const { return lossy() || moved; }
   // What the neighbours read, as a source.
   kernels::Source as_published(double source_weight) const;
 };
@@ -83,6 +87,7 @@ class Gathered {
 // On a lossy wire, with q = what was published:  x_i <- x_i + sum_j w_ij (q_j - q_i)
 // The second form equals the first when q = x, keeps the mean exactly (for symmetric weights) whatever the
 // rounding, and never rounds one's own model, so that steps smaller than the wire's resolution are not lost.
+// It is also the one for values that have moved since: q is where they were.
 //
 // A late or lost neighbour's weight goes to oneself; on directed schedules, where the weights are mass under
 // way, it does not: model and push-sum weight miss the same share, and their quotient stays right. Members of
