@@ -212,7 +212,7 @@ void run_process(const launch::Assignment& assignment, const MixOptions& options
   const std::vector<std::string> arguments = arguments_of(options);
   for (std::size_t i = 1; i + 1 < arguments.size(); i += 2)
     joining.facts.push_back({arguments[i], arguments[i + 1]});
-  const launch::Joined world = launch::join(assignment, joining);
+  const launch::World world = launch::join(assignment, joining);
   const std::vector<Line> lines = run_worker(world.transport(), options);
   if (assignment.worker == 0) print(options, lines);
 }

@@ -87,26 +87,21 @@ void profile_as_worker(const ProfileFlags& flags, const launch::Assignment& assi
   train::Job job = job_of(flags);
   job.world.workers = assignment.workers;
   StderrLog log(cat("worker ", assignment.worker), LogLevel::warning);
-  const launch::Joined world =
+  const launch::World world =
       launch::join(assignment, {.facts = {{"steps", std::to_string(flags.steps)}}, .log = &log});
-  const SteadyClock clock;
   job.world.nodes = nodes_of(world.transport());
   const auto dataset = train::open_dataset(job, data_folders());
 
   gossip::LinkProbeOptions probing;
   probing.duration =
       std::chrono::duration_cast<Clock::Duration>(std::chrono::duration<double>(flags.link_seconds));
-  const gossip::LinkReport links = gossip::probe_links(world.transport(), world.members(), clock, probing);
+  const gossip::LinkReport links =
+      gossip::probe_links(world.transport(), world.members(), world.clock(), probing);
   plan::Measured measured;
-  measured.memory_bytes_per_s = gossip::probe_memory(world.transport(), world.members(), clock, probing);
-  const engine::World inside{.transport = &world.transport(),
-                             .store = &world.store(),
-                             .members = world.members(),
-                             .clock = &clock,
-                             .log = &log,
-                             .trace = nullptr};
+  measured.memory_bytes_per_s =
+      gossip::probe_memory(world.transport(), world.members(), world.clock(), probing);
   const train::JobTimes times =
-      train::profile_job(job, *dataset, inside, {.steps = flags.steps, .warm_up = 5});
+      train::profile_job(job, *dataset, engine::seen_by_engine(world), {.steps = flags.steps, .warm_up = 5});
   if (assignment.worker != 0) return;
 
   measured.name = job.output.name;

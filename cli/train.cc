@@ -199,10 +199,8 @@ void run_demo(const TrainFlags& flags, const launch::Assignment& assignment) {
     throw InputError(cat("'", flags.config, "' is given too"), "--demo",
                      "the demo has its own job; change it with --set");
   const std::vector<DemoRun> runs{
-      {"accum-adamw on aer", "decentralised", {}},
-      {"adamw, all-reduce",
-       "allreduce",
-       {{"algorithm.name=allreduce", "--demo"}, {"optimizer.name=adamw", "--demo"}}}};
+      {"adamw on aer", "decentralised", {}},
+      {"adamw, all-reduce", "allreduce", {{"algorithm.name=allreduce", "--demo"}}}};
   std::vector<train::Job> jobs;
   for (const DemoRun& run : runs) {
     std::vector<train::Setting> settings{{"output.name=demo", "--demo"}};

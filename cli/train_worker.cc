@@ -73,14 +73,14 @@ PreparedRun prepare_together(const AssignedTraining& training, const train::Job&
   return {train::RunFolder::open(folder), text.substr(newline + 1)};
 }
 
-int train_joined(const launch::Joined& world, const train::TrainerOptions& options, InterruptWatch& watch) {
+int train_joined(const launch::World& world, const train::TrainerOptions& options, InterruptWatch& watch) {
   watch.begin();
   const train::Summary summary = train::train_in_process(options, data_folders(), world, watch.interrupted());
   return summary.ending == train::Ending::interrupted ? kInterrupted : 0;
 }
 
 // Once every worker's trace is complete.
-void merge_traces_together(const launch::Joined& world, const train::TrainerOptions& options) {
+void merge_traces_together(const launch::World& world, const train::TrainerOptions& options) {
   const auto key = [](int worker) { return cat("train/traced/", worker); };
   world.store().set(key(world.self().value), "yes");
   if (world.self().value != 0) return;
@@ -114,7 +114,7 @@ int train_assigned(const AssignedTraining& training) {
   joining.facts = facts_of(job);
   joining.log = &log;
   joining.facts.push_back({"steps on the data", std::to_string(train::check_data(job, data_folders()))});
-  const launch::Joined world = launch::join(assignment, joining);
+  const launch::World world = launch::join(assignment, joining);
   job.world.backend = world.transport().backend();
   if (job.world.nodes.empty()) job.world.nodes = nodes_of(world.transport());
 
@@ -134,7 +134,7 @@ int train_prepared(const launch::Assignment& assignment, const PreparedRun& run)
   launch::JoinOptions joining = train::joining(job, assignment);
   joining.facts = facts_of(job);
   joining.log = &log;
-  const launch::Joined world = launch::join(assignment, joining);
+  const launch::World world = launch::join(assignment, joining);
   return train_joined(world, {job, run.folder, run.checkpoint, on_terminal()}, watch);
 }
 

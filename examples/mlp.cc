@@ -4,17 +4,16 @@
 
 #include <torch/nn.h>
 
-#include "kith/train/data_parallel.h"
-#include "kith/train/local_world.h"
+#include "kith/kith.h"
 
 int main() {
-  kith::train::run_threads(4, [](const kith::engine::World& world) {
+  // Threads of one process. A program for many machines has `const kith::World world = kith::join();`
+  // instead.
+  kith::run_threads(4, [](const kith::World& world) {
     torch::nn::Sequential net(torch::nn::Linear(2, 32), torch::nn::Tanh(), torch::nn::Linear(32, 1));
-    kith::train::Options options;
-    options.engine.schedule.topology = "exp";  // or aer, ring, base, ...
-    options.engine.algorithm = "awc";          // or atc, dsgt, allreduce, none: the loop stays as it is
-    options.lr = 1e-2;
-    kith::DecentralizedDataParallel model(net.ptr(), world, options);
+    // Or aer, ring, base, ...; with .algorithm = "allreduce" (atc, dsgt, ...) the loop stays as it is.
+    kith::DecentralizedDataParallel model(net.ptr(), world,
+                                          {.topology = "exp", .lr = 1e-2, .weight_decay = 0});
 
     for (int step = 0; step < 2000; ++step) {
       const torch::Tensor x = 2 * torch::rand({64, 2}) - 1;
@@ -24,8 +23,8 @@ int main() {
     }
 
     const double distance = model.consensus_distance();
-    const auto mean =
-        model.average();  // until the end of the scope the module is the mean of all workers' models
+    // Until the end of the scope the module is the mean of all workers' models.
+    const auto mean = model.average();
     const torch::Tensor x = torch::tensor({{0.5, 0.5}, {-0.5, 1.0}});
     if (world.rank() != 0) return;
     const torch::Tensor y = net->forward(x);

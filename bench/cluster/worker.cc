@@ -47,8 +47,10 @@ class Surroundings {
   }
 
  private:
-  engine::World world_in(const launch::Joined& joined, telemetry::Sink* trace) {
-    return {&joined.transport(), &joined.store(), joined.members(), &clock_, &log_, trace};
+  static engine::World world_in(const launch::World& joined, telemetry::Sink* trace) {
+    engine::World world = engine::seen_by_engine(joined);
+    world.trace = trace;
+    return world;
   }
 
   const engine::World& together() {
@@ -62,12 +64,11 @@ class Surroundings {
   const WorkerOptions options_;
   const launch::Assignment assignment_;
   const graph::Shape shape_;
-  const SteadyClock clock_;
   StderrLog log_;
   std::unique_ptr<telemetry::Sink> trace_;
-  launch::Joined alone_;
+  launch::World alone_;
   engine::World alone_world_;
-  std::optional<launch::Joined> together_;
+  std::optional<launch::World> together_;
   engine::World together_world_;
 };
 

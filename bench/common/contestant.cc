@@ -34,15 +34,17 @@ graph::Shape shape_for(const std::string& mode, int workers) {
 train::Options options_for(const std::string& mode, const graph::Shape& shape) {
   const std::string name = mode.substr(0, mode.find('-'));
   train::Options options;
-  options.engine.name = mode;
-  options.engine.optimizer.name = "adamw";
+  options.name = mode;
+  options.optimizer = "adamw";
   options.lr = Problem::kLr;
+  options.beta2 = 0.999;
   options.weight_decay = 0.01;
-  options.engine.schedule.shape = shape;
+  options.non_finite = train::NonFinite::use;
+  options.nodes = shape.text();
   const bool mixes = name != "none" && name != "allreduce";
-  options.engine.algorithm = mixes ? "awc" : name;
-  if (mixes) options.engine.schedule.topology = name;
-  if (name.size() < mode.size()) options.engine.wire = parse_dtype(mode.substr(name.size() + 1), "wire");
+  options.algorithm = mixes ? "awc" : name;
+  if (mixes) options.topology = name;
+  if (name.size() < mode.size()) options.wire = parse_dtype(mode.substr(name.size() + 1), "wire");
   return options;
 }
 

@@ -75,7 +75,7 @@ Trainee::Trainee(const engine::World& world, const GpuJob& job, const std::strin
   loss_ = std::move(lesson.loss);
   train::Options options = options_for(mode, shape_for(mode, world.size()));
   options.lr = GpuJob::kLr;
-  options.engine.patience = std::chrono::seconds(30);
+  options.patience = std::chrono::seconds(30);
   model_ = std::make_unique<train::DecentralizedDataParallel>(net_, world, options);
 }
 

@@ -20,8 +20,8 @@ namespace {
 std::string memory(const engine::World& world, const Problem& problem) {
   torch::nn::Sequential net = make_net(problem);
   train::Options options = options_for("exp", shape_for("exp", world.size()));
-  options.engine.name = "memory";
-  options.engine.optimizer.name = "accum-adamw";
+  options.name = "memory";
+  options.optimizer = "accum-adamw";
   train::DecentralizedDataParallel model(net.ptr(), world, options);
   return cat("memory ", static_cast<double>(model.engine().memory().total()) /
                                 static_cast<double>(problem.parameters()) +

@@ -35,7 +35,7 @@ struct EngineOptions {
   // gradients are then not used. With awc: x_i(t+1) = y_i + sum_j W[i,j] (x_j(t) - x_i(t)), y_i what it made
   // of x_i(t). Also with atc, allreduce and none.
   bool external_optimizer = false;
-  graph::ScheduleOptions schedule;  // its shape is the shape of the world
+  graph::ScheduleOptions schedule = {.topology = "aer"};  // its shape is the shape of the world
   std::size_t bucket_bytes = 25u << 20;
   Cut cut = {};               // Engine::cut() of an engine whose state is to be taken over; empty: cut anew
   std::optional<DType> wire;  // what travels; default: the parameters' own type (fp32 for 16-bit parameters)

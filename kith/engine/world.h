@@ -6,11 +6,13 @@
 #include "kith/comm/store.h"
 #include "kith/comm/transport.h"
 #include "kith/gossip/device_reducer.h"
+#include "kith/launch/world.h"
 #include "kith/telemetry/sink.h"
 
 namespace kith::engine {
 
-// One worker's surroundings. Everything referred to outlives whatever is built on it.
+// One worker's surroundings as the engine sees them: parts of a launch::World, or a test's. Everything
+// referred to outlives whatever is built on it.
 struct World {
   comm::Transport* transport = nullptr;
   comm::Store* store = nullptr;
@@ -25,5 +27,9 @@ struct World {
   Rank rank() const { return members.rank_of(self()); }
   int size() const { return members.size(); }
 };
+
+inline World seen_by_engine(const launch::World& world) {
+  return {&world.transport(), &world.store(), world.members(), &world.clock(), &world.log(), nullptr};
+}
 
 }  // namespace kith::engine

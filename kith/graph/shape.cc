@@ -45,6 +45,17 @@ Shape Shape::single_node(int workers) {
   return Shape({workers});
 }
 
+std::optional<Shape> Shape::of_machines(std::span<const int> machines) {
+  std::vector<int> sizes;
+  for (int machine : machines) {
+    const auto node = static_cast<std::size_t>(machine);
+    if (node == sizes.size()) sizes.push_back(0);
+    if (node + 1 != sizes.size()) return std::nullopt;
+    ++sizes[node];
+  }
+  return Shape(std::move(sizes));
+}
+
 Shape Shape::parse(std::string_view text, std::string_view place) {
   if (const auto times = text.find('x'); times != std::string_view::npos) {
     const int nodes = parse_count(text.substr(0, times), text, place);

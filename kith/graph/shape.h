@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +19,9 @@ class Shape {
   static Shape single_node(int workers);
   // "4,4,2" or "8x4" (8 nodes of 4). InputError naming `place` otherwise.
   static Shape parse(std::string_view text, std::string_view place);
+  // One node per machine; machines[r] is rank r's, numbered from 0 by their first worker. Nothing when the
+  // workers of a machine do not follow each other: no shape tells who shares one, then.
+  static std::optional<Shape> of_machines(std::span<const int> machines);
 
   int workers() const { return first_.back(); }
   int nodes() const { return static_cast<int>(first_.size()) - 1; }

@@ -22,9 +22,8 @@
 namespace kith::launch {
 namespace {
 
-constexpr auto kFarewell = std::chrono::seconds(10);  // for the others to leave before the store does
-constexpr auto kLongWait = std::chrono::seconds(5);   // after which a wait explains itself
-constexpr auto kAnswer = std::chrono::seconds(20);  // beyond the patience, for worker 0 to say what it found
+constexpr auto kLongWait = std::chrono::seconds(5);  // after which a wait explains itself
+constexpr auto kAnswer = std::chrono::seconds(20);   // beyond the patience, for worker 0 to say what it found
 
 constexpr std::string_view kVerdict = "kith/join/verdict";
 constexpr char kAgreed = '=';
@@ -145,47 +144,47 @@ BackendQuestion question_of(const Assignment& assignment, const JoinOptions& opt
 
 }  // namespace
 
-Joined::Joined(Joined&&) noexcept = default;
-
-Joined::~Joined() {
-  transport_.reset();
-  store_.reset();
-  if (server_) server_->drain(SteadyClock().now() + kFarewell);
-}
-
-Joined join(const Assignment& assignment, const JoinOptions& asked) {
+World join(const Assignment& assignment, const JoinOptions& asked) {
   JoinOptions options = asked;
   options.backend = choose_backend(question_of(assignment, asked), backend_available);
   const Deadline deadline = SteadyClock().now() + options.patience;
-  Joined world;
-  world.members_ = Members::first(assignment.workers);
+  WorldParts world;
+  if (!options.log) {
+    world.own_log = std::make_unique<StderrLog>(own_name(assignment));
+    options.log = world.own_log.get();
+  }
+  world.log = options.log;
   if (!assignment.store) {
-    world.store_ = std::make_unique<comm::MemoryStore>();
+    world.store = std::make_shared<comm::MemoryStore>();
   } else if (assignment.store->is_folder()) {
-    world.store_ = std::make_unique<comm::FileStore>(assignment.store->folder);
+    world.store = std::make_shared<comm::FileStore>(assignment.store->folder);
   } else {
-    if (assignment.worker == 0) world.server_ = serve(assignment, options.log);
+    if (assignment.worker == 0) world.server.reset(serve(assignment, options.log).release());
     comm::TcpStoreOptions client{
-        .server = world.server_ ? reach(world.server_->bound()) : assignment.store->address,
+        .server = world.server ? reach(world.server->bound()) : assignment.store->address,
         .secret = assignment.secret,
         .log = options.log};
-    if (!world.server_) client.interface = assignment.interface;
-    world.store_ = std::make_unique<comm::TcpStore>(client, deadline);
+    if (!world.server) client.interface = assignment.interface;
+    world.store = std::make_shared<comm::TcpStore>(client, deadline);
   }
-  agree(*world.store_, assignment, options, deadline);
+  agree(*world.store, assignment, options, deadline);
 
   comm::TransportOptions transport;
   transport.self = WorkerId{assignment.worker};
-  transport.workers = world.members_.workers;
-  transport.store = world.store_.get();
+  transport.workers = Members::first(assignment.workers).workers;
+  transport.store = world.store.get();
   if (assignment.workers == 1) transport.world = comm::InprocWorld::create(1);
   transport.device = options.gpu.value_or(0);
   transport.log = options.log;
   transport.network.secret = assignment.secret;
   transport.network.interface = assignment.interface;
   transport.network.meet_within = options.patience;
-  world.transport_ = comm::make_transport(options.backend, transport);
-  return world;
+  world.transport = comm::make_transport(options.backend, transport);
+  return World(std::move(world));
+}
+
+World join(const JoinOptions& options) {
+  return join(discover(read_environment()), options);
 }
 
 }  // namespace kith::launch

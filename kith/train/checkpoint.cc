@@ -50,13 +50,12 @@ fs::path save_checkpoint(DecentralizedDataParallel& model, const SaveOptions& op
   const engine::World& world = model.world();
   const fs::path folder = checkpoint_path(options.root, model.steps());
   StoreReport reports(
-      world,
-      cat("checkpoint/", model.options().engine.name, "/", model.steps(), "/", model.agreement_number()),
-      model.options().engine.patience);
+      world, cat("checkpoint/", model.options().name, "/", model.steps(), "/", model.agreement_number()),
+      model.options().patience);
   try {
     reports.run([&] { return write_own(model, folder, options.position); },
                 [&](const std::vector<std::string>& digests) {
-                  Manifest manifest{model.options().engine.name, model.steps(), {}, model.engine().cut()};
+                  Manifest manifest{model.options().name, model.steps(), {}, model.engine().cut()};
                   for (Rank rank = 0; rank < world.size(); ++rank) {
                     manifest.files.push_back(parse_digest(rank, digests[static_cast<std::size_t>(rank)]));
                   }

@@ -1,5 +1,6 @@
 #include "kith/train/checkpoint_file.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -146,6 +147,10 @@ WorkerFile read_worker_file(const std::filesystem::path& file) {
     result.blocks.push_back({std::move(name), in.bytes(bytes)});
   }
   return result;
+}
+
+bool WorkerFile::has(const std::string& name) const {
+  return std::any_of(blocks.begin(), blocks.end(), [&](const Block& block) { return block.name == name; });
 }
 
 std::span<const std::byte> WorkerFile::block(const std::string& name) const {

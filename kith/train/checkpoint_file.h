@@ -40,6 +40,7 @@ struct WorkerFile {
   std::vector<std::byte> contents;
   std::vector<Block> blocks;  // into contents
 
+  bool has(const std::string& name) const;
   // InputError when there is no such block.
   std::span<const std::byte> block(const std::string& name) const;
 };

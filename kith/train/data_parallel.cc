@@ -24,6 +24,9 @@ using Wrapper = DecentralizedDataParallel;
 Wrapper::DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
                                    Options options)
     : impl_(std::make_unique<Impl>(std::move(module), world, std::move(options))) {}
+Wrapper::DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const launch::World& world,
+                                   Options options)
+    : Wrapper(std::move(module), engine::seen_by_engine(world), std::move(options)) {}
 Wrapper::~DecentralizedDataParallel() = default;
 
 const std::shared_ptr<torch::nn::Module>& Wrapper::module() const {
@@ -43,6 +46,15 @@ void Wrapper::zero_grad(bool set_to_none) {
 }
 StepReport Wrapper::step(const StepOptions& options) {
   return impl_->step(options);
+}
+StepReport Wrapper::step(torch::optim::Optimizer& optimizer, const StepOptions& options) {
+  return impl_->step(optimizer, options);
+}
+void Wrapper::attach(torch::optim::Optimizer& optimizer) {
+  impl_->attach(optimizer);
+}
+void Wrapper::sync_gradients() {
+  impl_->sync_gradients();
 }
 std::int64_t Wrapper::steps() const {
   return impl_->engine_->steps();

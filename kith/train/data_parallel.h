@@ -2,8 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,24 +9,15 @@
 #include <vector>
 
 #include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
 #include "kith/engine/engine.h"
+#include "kith/launch/world.h"
 #include "kith/train/model_device.h"
+#include "kith/train/options.h"
 
 namespace kith::train {
-
-// Which parameters form a group, and with what numbers. A parameter belongs to the first group that takes it,
-// and to the group "default" when none does.
-struct GroupOptions {
-  std::string name;
-  std::function<bool(const std::string& name, const torch::Tensor& parameter)> takes;
-  std::optional<double> lr;  // default: Options::lr
-  std::optional<double> weight_decay;
-};
-
-// Takes exactly these names.
-GroupOptions named_group(std::string group, std::vector<std::string> parameters);
 
 // A live group: lr and weight_decay are read at every step, so a scheduler is an assignment.
 struct ParameterGroup {
@@ -36,34 +25,6 @@ struct ParameterGroup {
   std::vector<std::string> parameters;
   double lr = 0;
   double weight_decay = 0;
-};
-
-// Floating-point buffers (BatchNorm's running statistics) are never mixed in training.
-//   local     they stay each worker's own, also under average() and in exports
-//   averaged  under average() and in exports they are the workers' mean
-enum class BufferPolicy : std::uint8_t { local, averaged };
-
-// What a step does with gradients that hold inf or NaN: use them, or skip the move (kith/engine/engine.h).
-using engine::NonFinite;
-
-// What a step does when a neighbour is gone.
-//   fail      throws Error naming it, after the step is complete: the model is whole, and may be exported
-//             or dropped
-//   carry_on  its weight went to oneself; StepReport::lost names it. The mean is no longer preserved
-enum class OnLost : std::uint8_t { fail, carry_on };
-
-struct Options {
-  // topology, algorithm, optimizer, buckets, wire, trigger, patience. A schedule whose shape is left at its
-  // default of one worker gets the shape of one node with all workers.
-  engine::EngineOptions engine;
-  double lr = 1e-3;
-  double weight_decay = 0;
-  std::vector<GroupOptions> groups;
-  BufferPolicy buffers = BufferPolicy::local;
-  NonFinite non_finite = NonFinite::use;
-  OnLost on_lost = OnLost::fail;
-  // A checkpoint folder (kith/train/checkpoint.h) to go on from; empty: a fresh start.
-  std::filesystem::path resume_from;
 };
 
 struct StepOptions {
@@ -75,8 +36,9 @@ using engine::StepReport;
 
 // What a checkpoint held besides the model.
 struct Resumed {
-  std::int64_t step = 0;            // steps done
-  std::vector<std::byte> position;  // of the data, as the loop gave it to save_checkpoint
+  std::int64_t step = 0;                  // steps done
+  std::vector<std::byte> position;        // of the data, as the loop gave it to save_checkpoint
+  std::vector<std::byte> optimizer = {};  // of one that was attached, for attach(); else empty
 };
 
 // Trains any module on many workers without a global barrier, or with all-reduce: the same loop for every
@@ -86,7 +48,7 @@ struct Resumed {
 //   loop: model.zero_grad(); loss = f(net->forward(x), y); loss.backward(); model.step();
 //
 // Every worker wraps a module of the same structure, in the same order where there are several
-// (options.engine.name tells them apart). One thread calls a wrapper, the one that runs backward. The world
+// (options.name tells them apart). One thread calls a wrapper, the one that runs backward. The world
 // outlives it, the module may outlive it.
 //
 // While wrapped, the parameters belong to the wrapper: between steps they may be changed only under edit(), a
@@ -103,8 +65,10 @@ class DecentralizedDataParallel {
   // checkpoint's). The parameters lie on one device, the CPU or a GPU; on a GPU the stream that is torch's
   // current one now is also the engine's. InputError names the parameter that is not dense, not on that
   // device, or overlaps another; and a bad option.
+  DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const launch::World& world,
+                            Options options = {});
   DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
-                            Options options);
+                            Options options = {});
   ~DecentralizedDataParallel();
   DecentralizedDataParallel(const DecentralizedDataParallel&) = delete;
   DecentralizedDataParallel& operator=(const DecentralizedDataParallel&) = delete;
@@ -123,6 +87,22 @@ class DecentralizedDataParallel {
   // a late one is in the report. On a GPU it does not wait for this step's backward pass, unless
   // NonFinite::skip or the algorithm (all but awc and none) must.
   StepReport step(const StepOptions& options = {});
+  // The same by an optimizer of one's own, for a wrapper with Options::optimizer "external": it makes y_i of
+  // the model x_i in place, from the gradients that lie in the parameters (averaged ones with all-reduce);
+  // then, with awc, x_i becomes y_i + sum_j W[i,j] (x_j - x_i), while the neighbours' x_j have come during
+  // the backward pass as ever. Its own groups and rates count, this wrapper's do not. InputError for LBFGS,
+  // which asks for the loss again and again within a step.
+  StepReport step(torch::optim::Optimizer& optimizer, const StepOptions& options = {});
+  // The optimizer's state goes into checkpoints from now on. Where this wrapper goes on from one, the
+  // optimizer takes the state that was saved; InputError when there is none. It outlives the wrapper.
+  void attach(torch::optim::Optimizer& optimizer);
+
+  // All-reduce: waits until the gradients of this step are averaged; they then hold the mean over all
+  // workers, for clipping, logging or an optimizer of one's own, and step() takes them as they then are.
+  // Collective, after the last backward of the step. The other algorithms use each worker's own gradients:
+  // nothing happens.
+  void sync_gradients();
+
   std::int64_t steps() const;  // done so far
 
   // The next step scales the gradients so that their norm over the whole model is at most max_norm (max /

@@ -6,15 +6,15 @@
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/engine/bucketing.h"
+#include "kith/gossip/machine_reducer.h"
 #include "kith/train/checkpoint_folder.h"
 
 namespace kith::train {
 namespace {
 
-Options with_shape_of(Options options, const engine::World& world) {
-  graph::Shape& shape = options.engine.schedule.shape;
-  if (shape.workers() == 1) shape = graph::Shape::single_node(world.size());
-  return options;
+// By rank.
+std::vector<int> machines_of(const engine::World& world) {
+  return gossip::machines_of(*world.transport, world.members);
 }
 
 // State fits the buckets that it was saved from. All workers read the same manifest, so they agree. What is
@@ -33,16 +33,19 @@ engine::Cut saved_cut(const std::filesystem::path& checkpoint, const ParameterTa
 
 DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
                                       Options options)
-    : module_(std::move(module)), world_(world), options_(with_shape_of(std::move(options), world)) {
+    : module_(std::move(module)),
+      world_(world),
+      options_(std::move(options)),
+      engine_options_(engine_options(options_, machines_of(world), *world.log)) {
   table_ = std::make_unique<ParameterTable>(*module_);
   device_ = make_model_device(table_->device());
   make_groups();
   const bool fresh = options_.resume_from.empty();
   if (!fresh) cut_ = saved_cut(options_.resume_from, *table_);
   build_engine();
-  const bool shares_buffers = fresh && options_.engine.same_start && world_.size() > 1;
+  const bool shares_buffers = fresh && options_.same_start && world_.size() > 1;
   if (shares_buffers || options_.buffers == BufferPolicy::averaged) {
-    buffer_mean_ = std::make_unique<BufferMean>(*module_, world_, options_.engine);
+    buffer_mean_ = std::make_unique<BufferMean>(*module_, world_, engine_options_);
   }
   if (fresh) {
     engine_->start();
@@ -77,11 +80,11 @@ void DecentralizedDataParallel::Impl::make_groups() {
 }
 
 void DecentralizedDataParallel::Impl::build_engine() {
-  engine::EngineOptions engine_options = options_.engine;
-  if (!cut_.empty()) engine_options.cut = cut_;
-  if (edits_ > 0) engine_options.name += cat("#", edits_);  // windows of one transport have different names
+  engine::EngineOptions own = engine_options_;
+  if (!cut_.empty()) own.cut = cut_;
+  if (edits_ > 0) own.name += cat("#", edits_);  // windows of one transport have different names
   device_->enter();
-  engine_ = std::make_unique<engine::Engine>(world_, engine_options, table_->segments(), device_->device());
+  engine_ = std::make_unique<engine::Engine>(world_, own, table_->segments(), device_->device());
   gradients_.assign(table_->size(), {});
   arrived_.assign(table_->size(), false);
 }
@@ -137,79 +140,6 @@ void DecentralizedDataParallel::Impl::require_free(const char* what) const {
     throw InputError(cat(what, " under the guard edit()"), cat(world_.self()),
                      "let the guard end first; one that an exception ended leaves the wrapper of no use");
   }
-}
-
-engine::SegmentInput DecentralizedDataParallel::Impl::input(std::size_t i) {
-  if (!arrived_[i]) gradients_[i] = table_->gradient(i);
-  const ParameterGroup& group = groups_[group_of_[i]];
-  engine::SegmentInput input;
-  input.lr = group.lr;
-  input.decay = group.weight_decay;
-  if (!gradients_[i].defined()) return input;
-  input.gradient = gradients_[i].data_ptr();
-  switch (gradients_[i].scalar_type()) {
-    case torch::kFloat64:
-      input.gradient_type = DType::f64;
-      break;
-    case torch::kBFloat16:
-      input.gradient_type = DType::bf16;
-      break;
-    case torch::kFloat16:
-      input.gradient_type = DType::f16;
-      break;
-    default:
-      input.gradient_type = DType::f32;
-  }
-  return input;
-}
-
-void DecentralizedDataParallel::Impl::hook_gradients() {
-  if (options_.engine.algorithm != "allreduce") return;
-  hooks_.resize(table_->size());
-  for (std::size_t i = 0; i < table_->size(); ++i) {
-    // Several tensors over one memory: their gradients are summed at the step.
-    if (hooks_[i] || table_->aliased(i) || !table_->tensor(i).requires_grad()) continue;
-    hooks_[i] = std::make_unique<compat::GradientHook>(table_->tensor(i), [this, i] { gradient_arrived(i); });
-  }
-}
-
-void DecentralizedDataParallel::Impl::gradient_arrived(std::size_t i) {
-  if (no_sync_depth_ > 0) return;
-  if (arrived_[i]) {
-    throw InputError(
-        "has a second gradient in one step", cat("parameter ", table_->name(i)),
-        "step() follows every backward(); put all but the last backward of a step under no_sync()");
-  }
-  const engine::SegmentInput ready = input(i);
-  arrived_[i] = true;
-  device_->enter();
-  engine_->gradient_ready(i, ready);
-}
-
-StepReport DecentralizedDataParallel::Impl::step(const StepOptions& step_options) {
-  require_free("step()");
-  if (no_sync_depth_ > 0) {
-    throw InputError("step() under the guard no_sync()", cat(world_.self()),
-                     "the last backward of a step runs outside it");
-  }
-  table_->require_untouched();
-  std::vector<engine::SegmentInput> inputs;
-  for (std::size_t i = 0; i < table_->size(); ++i)
-    inputs.push_back(input(i));
-
-  device_->enter();
-  StepReport report =
-      engine_->step(inputs, {step_options.gradient_scale, std::exchange(max_norm_, {}), options_.non_finite});
-
-  arrived_.assign(table_->size(), false);
-  gradients_.assign(table_->size(), {});
-  point_at_engine();
-  hook_gradients();
-  if (!report.lost.empty() && options_.on_lost == OnLost::fail) {
-    throw Error(cat(report.lost.front(), " is gone"), cat(world_.self(), ", step ", report.step),
-                "look at that worker's log; go on from the last checkpoint");
-  }
-  return report;
 }
 
 }  // namespace kith::train

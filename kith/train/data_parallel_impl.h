@@ -15,14 +15,17 @@
 
 namespace kith::train {
 
-// Three sources: data_parallel_impl.cc builds and steps, data_parallel_guards.cc averages and edits,
-// data_parallel_state.cc saves and resumes.
+// Four sources: data_parallel_impl.cc builds, data_parallel_step.cc steps, data_parallel_guards.cc averages
+// and edits, data_parallel_state.cc saves and resumes.
 class DecentralizedDataParallel::Impl {
  public:
   Impl(std::shared_ptr<torch::nn::Module> module, const engine::World& world, Options options);
   ~Impl();
 
   StepReport step(const StepOptions& step_options);
+  StepReport step(torch::optim::Optimizer& optimizer, const StepOptions& step_options);
+  void sync_gradients();
+  void attach(torch::optim::Optimizer& optimizer);
   void begin_average();
   void end_average();
   void begin_edit();
@@ -35,6 +38,7 @@ class DecentralizedDataParallel::Impl {
   const std::shared_ptr<torch::nn::Module> module_;
   const engine::World world_;
   const Options options_;
+  const engine::EngineOptions engine_options_;
   std::vector<ParameterGroup> groups_;
   std::optional<double> max_norm_;  // for the next step
   std::optional<Resumed> resumed_;
@@ -63,14 +67,26 @@ class DecentralizedDataParallel::Impl {
   void release_to_torch();
   void hook_gradients();
   void gradient_arrived(std::size_t i);
+  bool reduces() const { return engine_options_.algorithm == "allreduce"; }
   engine::SegmentInput input(std::size_t i);
+  std::vector<engine::SegmentInput> inputs();
+  void require_steppable();
+  // What clipping, scaling and NonFinite::skip do to gradients that an optimizer of one's own will read.
+  struct Prepared {
+    std::shared_future<double> norm;
+    bool skip = false;
+  };
+  Prepared prepare_gradients(const StepOptions& step_options);
+  StepReport finish_step(StepReport report);
 
   std::vector<std::size_t> group_of_;               // entry -> group
   std::vector<std::vector<torch::Tensor>> places_;  // entry -> flat tensors over the places it can lie in
   std::vector<bool> in_window_;                     // entry -> its places are the engine's memory
-  std::vector<torch::Tensor> gradients_;     // of the step under way; the engine reads them in the background
-  std::vector<bool> arrived_;                // all-reduce: handed over during backward
-  std::unique_ptr<BufferMean> buffer_mean_;  // null when the buffers stay local
+  std::vector<torch::Tensor> gradients_;  // of the step under way; the engine reads them in the background
+  std::vector<bool> arrived_;             // all-reduce: handed over during backward
+  bool synced_ = false;                   // all-reduce: the gradients are the means
+  torch::optim::Optimizer* attached_ = nullptr;
+  std::unique_ptr<BufferMean> buffer_mean_;                   // null when the buffers stay local
   std::vector<std::unique_ptr<compat::GradientHook>> hooks_;  // all-reduce: per entry, null while frozen
   int edits_ = 0;
 };

@@ -1,5 +1,8 @@
 #include <cstring>
+#include <sstream>
 #include <utility>
+
+#include <torch/serialize.h>
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
@@ -17,6 +20,7 @@ constexpr const char* kRandomState = "random";
 constexpr const char* kDeviceRandomState = "random/device";
 constexpr const char* kGroups = "groups";
 constexpr const char* kPosition = "position";
+constexpr const char* kOptimizer = "optimizer";
 
 std::vector<std::byte> bytes_of(const torch::Tensor& tensor) {
   const torch::Tensor plain = tensor.detach().cpu().contiguous();
@@ -28,6 +32,16 @@ StateBlock owned_block(std::string name, std::vector<std::byte> bytes) {
   StateBlock block{std::move(name), std::move(bytes), {}};
   block.bytes = block.owned;
   return block;
+}
+
+std::vector<std::byte> bytes_of(const torch::optim::Optimizer& optimizer) {
+  torch::serialize::OutputArchive archive;
+  optimizer.save(archive);
+  std::ostringstream out;
+  archive.save_to(out);
+  const std::string text = out.str();
+  const auto* const first = reinterpret_cast<const std::byte*>(text.data());
+  return {first, first + text.size()};
 }
 
 void copy_block(std::span<std::byte> to, std::span<const std::byte> from, const std::string& name) {
@@ -74,6 +88,7 @@ std::vector<StateBlock> DecentralizedDataParallel::Impl::state() {
   for (const ParameterGroup& group : groups_)
     numbers.insert(numbers.end(), {group.lr, group.weight_decay});
   blocks.push_back(owned_block(kGroups, bytes_of(torch::tensor(numbers, torch::kFloat64))));
+  if (attached_) blocks.push_back(owned_block(kOptimizer, bytes_of(*attached_)));
   return blocks;
 }
 
@@ -147,8 +162,27 @@ void DecentralizedDataParallel::Impl::take_state(const WorkerFile& file) {
     std::memcpy(&groups_[g].weight_decay, numbers.data() + (2 * g + 1) * sizeof(double), sizeof(double));
   }
   const auto position = file.block(kPosition);
-  resumed_ = Resumed{file.header.step, {position.begin(), position.end()}};
+  resumed_ = Resumed{file.header.step, {position.begin(), position.end()}, {}};
+  if (file.has(kOptimizer)) {
+    const auto optimizer = file.block(kOptimizer);
+    resumed_->optimizer.assign(optimizer.begin(), optimizer.end());
+  }
   engine_->resume();
+}
+
+void DecentralizedDataParallel::Impl::attach(torch::optim::Optimizer& optimizer) {
+  if (resumed_) {
+    if (resumed_->optimizer.empty()) {
+      throw InputError("holds no state of an optimizer", options_.resume_from.string(),
+                       "it was saved without attach(); start anew, or go on without its moments");
+    }
+    const auto* const first = reinterpret_cast<const char*>(resumed_->optimizer.data());
+    std::istringstream in(std::string(first, resumed_->optimizer.size()));
+    torch::serialize::InputArchive archive;
+    archive.load_from(in, device_->torch_device());
+    optimizer.load(archive);
+  }
+  attached_ = &optimizer;
 }
 
 }  // namespace kith::train

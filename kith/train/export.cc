@@ -68,10 +68,9 @@ void write_state_dict(const torch::nn::Module& module, const std::filesystem::pa
 
 ExportedFiles export_model(DecentralizedDataParallel& model, const std::filesystem::path& stem) {
   const ExportedFiles files{stem.string() + ".pt", stem.string() + "-state.pt"};
-  StoreReport reports(
-      model.world(),
-      cat("export/", model.options().engine.name, "/", model.steps(), "/", model.agreement_number()),
-      model.options().engine.patience);
+  StoreReport reports(model.world(),
+                      cat("export/", model.options().name, "/", model.steps(), "/", model.agreement_number()),
+                      model.options().patience);
   const auto guard = model.average();
   reports.run([] { return std::string(); },
               [&](const std::vector<std::string>&) {

@@ -169,14 +169,23 @@ void ParameterTable::note_written(std::size_t i) {
 }
 
 void ParameterTable::require_untouched() const {
+  require_in_place();
   for (const Entry& entry : entries_) {
     for (std::size_t k = 0; k < entry.tensors.size(); ++k) {
-      const bool moved = entry.tensors[k].data_ptr() != entry.data;
-      if (!moved && compat::version_of(entry.tensors[k]) == entry.versions[k]) continue;
-      throw InputError(
-          moved ? "was moved to other memory since the last step" : "was changed since the last step",
-          cat("parameter ", entry.names.front()),
-          "neighbours may be reading it: change parameters under the guard edit()");
+      if (compat::version_of(entry.tensors[k]) == entry.versions[k]) continue;
+      throw InputError("was changed since the last step", cat("parameter ", entry.names.front()),
+                       "neighbours may be reading it: change parameters under the guard edit()");
+    }
+  }
+}
+
+void ParameterTable::require_in_place() const {
+  for (const Entry& entry : entries_) {
+    for (const torch::Tensor& t : entry.tensors) {
+      if (t.data_ptr() == entry.data) continue;
+      throw InputError("was moved to other memory since the last step",
+                       cat("parameter ", entry.names.front()),
+                       "neighbours may be reading it: change parameters under the guard edit()");
     }
   }
 }
@@ -189,6 +198,40 @@ torch::Tensor ParameterTable::gradient(std::size_t i) const {
     sum = sum.defined() ? sum + g : g;
   }
   return sum;
+}
+
+bool ParameterTable::frozen(std::size_t i) const {
+  const auto& tensors = entries_[i].tensors;
+  return std::none_of(tensors.begin(), tensors.end(),
+                      [](const torch::Tensor& t) { return t.requires_grad(); });
+}
+
+bool ParameterTable::gradient_lies_at(std::size_t i, const void* data) const {
+  const torch::Tensor& t = entries_[i].tensors.front();
+  return data && !aliased(i) && t.grad().defined() && t.grad().layout() == torch::kStrided &&
+         t.grad().data_ptr() == data;
+}
+
+void ParameterTable::set_gradient(std::size_t i, const torch::Tensor& flat) {
+  if (frozen(i) || gradient_lies_at(i, flat.data_ptr())) return;
+  bool given = false;
+  for (torch::Tensor& t : entries_[i].tensors) {
+    if (!t.requires_grad()) continue;
+    if (given) {
+      t.mutable_grad().reset();  // the first tensor's is the sum of all
+    } else {
+      t.mutable_grad() = flat.as_strided(t.sizes(), t.strides());
+    }
+    given = true;
+  }
+}
+
+void ParameterTable::scale_gradients(double factor) {
+  const torch::NoGradGuard no_grad;
+  for (Entry& entry : entries_) {
+    for (torch::Tensor& t : entry.tensors)
+      if (t.grad().defined()) t.mutable_grad().mul_(factor);
+  }
 }
 
 void ParameterTable::zero_gradients(bool set_to_none) {

@@ -47,10 +47,19 @@ class ParameterTable {
   void record_versions();
   // InputError names a tensor that was changed or moved by somebody else since the last record_versions().
   void require_untouched() const;
+  // The same, for tensors that may have changed where they lie.
+  void require_in_place() const;
 
   // The gradient of entry i in storage order; undefined when it has none, or is frozen. May share the
   // gradient's memory.
   torch::Tensor gradient(std::size_t i) const;
+  // True when none of its tensors asks for a gradient.
+  bool frozen(std::size_t i) const;
+  // Whether entry i's gradient, one tensor's, lies at `data`.
+  bool gradient_lies_at(std::size_t i, const void* data) const;
+  // From now on `flat` is entry i's gradient; nothing happens to a frozen one.
+  void set_gradient(std::size_t i, const torch::Tensor& flat);
+  void scale_gradients(double factor);
   void zero_gradients(bool set_to_none);
 
  private:

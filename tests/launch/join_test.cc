@@ -65,7 +65,7 @@ std::vector<std::string> reports_of(support::Processes& processes, Clock::Durati
 }
 
 // What a program does with its world: everybody reads everybody's version.
-std::string exchange(const Joined& world) {
+std::string exchange(const World& world) {
   const auto window = world.transport().open({.name = "w", .bytes = 4}, in_time());
   const Version v{0, 0};
   const auto begun = window->begin(v, in_time());
@@ -90,7 +90,7 @@ TEST_F(Join, WorkersMeetOverTcpAndExchange) {
       FileLog log(log_file(worker));
       Assignment own = assignment(worker, 4);
       own.secret = secret;
-      const Joined world = join(own, {.facts = {{"batch", "2"}}, .log = &log});
+      const World world = join(own, {.facts = {{"batch", "2"}}, .log = &log});
       return exchange(world);
     });
     for (const std::string& report : reports_of(processes))
@@ -111,7 +111,7 @@ TEST_F(Join, WorkersMeetInAFolder) {
 }
 
 TEST_F(Join, AWorldOfOneNeedsNothing) {
-  const Joined world = join(Assignment{});
+  const World world = join(Assignment{});
   EXPECT_EQ(world.members().size(), 1);
   EXPECT_EQ(exchange(world), "1");
 }
@@ -179,7 +179,7 @@ TEST_F(Join, AWorkersNumberIsGivenOnce) {
     std::string report;
     const auto mark = folder_.path() / "refused";
     const std::string refused = failure_of<InputError>([&] {
-      const Joined world = join(assignment(worker, 2), {.patience = 5s});
+      const World world = join(assignment(worker, 2), {.patience = 5s});
       report = exchange(world);
       // Nobody leaves before the second one has come.
       const auto end = std::chrono::steady_clock::now() + 20s;

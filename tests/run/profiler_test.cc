@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kith/launch/threads.h"
 #include "kith/train/data/dataset.h"
-#include "kith/train/local_world.h"
 #include "kith/train/models/model.h"
 
 namespace kith::train {
@@ -25,8 +25,9 @@ TEST(Profiler, TimesEveryBucketOfEveryStep) {
   const auto dataset = open_dataset(job, {.text = KITH_SHARE "/text/austen.txt", .mnist = {}});
   std::mutex mutex;
   std::vector<JobTimes> all;
-  run_threads(2, [&](const engine::World& world) {
-    const JobTimes own = profile_job(job, *dataset, world, {.steps = 6, .warm_up = 1});
+  launch::run_threads(2, [&](const launch::World& world) {
+    const JobTimes own =
+        profile_job(job, *dataset, engine::seen_by_engine(world), {.steps = 6, .warm_up = 1});
     const std::lock_guard lock(mutex);
     all.push_back(own);
   });

@@ -306,7 +306,7 @@ TEST_F(TrainCommand, TheDemoComparesTwoRuns) {
   const Result result = kith(words);
   ASSERT_EQ(result.code, 0) << result.err;
   for (const char* part : {"validation loss", "time per iteration", "time spent waiting", "bytes sent",
-                           "accum-adamw on aer", "adamw, all-reduce"})
+                           "adamw on aer", "adamw, all-reduce"})
     EXPECT_THAT(result.out, HasSubstr(part));
   EXPECT_THAT(result.out, HasSubstr("run folder: " + path("demo")));
   EXPECT_TRUE(fs::exists(at("demo") / "decentralised" / "summary.json"));

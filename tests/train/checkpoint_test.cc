@@ -76,11 +76,11 @@ struct Variant {
 
 Options options_of(const Variant& v) {
   Options options = options_for(v.algorithm, v.optimizer, v.topology);
-  options.engine.layout = v.layout;
-  options.engine.wire = v.wire;
-  options.engine.mix_every = v.mix_every;
-  options.engine.bucket_bytes = 64;
-  options.engine.optimizer.momentum = v.optimizer == "sgd" ? 0.9 : 0;
+  options.layout = v.layout;
+  options.wire = v.wire;
+  options.mix_every = v.mix_every;
+  options.bucket_bytes = 64;
+  options.momentum = v.optimizer == "sgd" ? 0.9 : 0;
   return options;
 }
 
@@ -131,8 +131,8 @@ TEST(Checkpoint, AnotherTopologyOnOtherNodesResumesFromIt) {
     Place place(worker);
     Normalised network;
     Options options = options_of({"awc", "accum-adamw", "aer"});
-    options.engine.stagger = true;
-    options.engine.schedule.shape = graph::Shape({1, 1, 1, 1});
+    options.stagger = true;
+    options.nodes = "1,1,1,1";
     DecentralizedDataParallel model(network.ptr(), place.world, options);
     train_normalised(model, network, 5);
     save_checkpoint(model, {folder.path()});
@@ -145,8 +145,8 @@ TEST(Checkpoint, AnotherTopologyOnOtherNodesResumesFromIt) {
         Place place(worker);
         Normalised network;
         Options options = options_of(v);
-        options.engine.stagger = true;
-        options.engine.bucket_bytes = bucket_bytes;
+        options.stagger = true;
+        options.bucket_bytes = bucket_bytes;
         options.resume_from = checkpoint_path(folder.path(), 5);
         DecentralizedDataParallel model(network.ptr(), place.world, options);
         EXPECT_EQ(model.steps(), 5);

@@ -24,7 +24,7 @@ std::string message_of(F&& f) {
 Options with_layout(engine::Layout layout) {
   Options options = options_for("awc", "adam");
   options.lr = 1e-2;
-  options.engine.layout = layout;
+  options.layout = layout;
   return options;
 }
 
@@ -50,7 +50,7 @@ TEST(Staged, ParametersKeepTheirAddress) {
     Network network = make_network(torch::kFloat32);
     const void* const before = network->first->weight.data_ptr();
     Options options = options_for(algorithm, "adam");
-    options.engine.layout = engine::Layout::staged;
+    options.layout = engine::Layout::staged;
     DecentralizedDataParallel model(network.ptr(), alone.world(), options);
     train_steps(model, network, 3);
     EXPECT_EQ(network->first->weight.data_ptr(), before) << algorithm;
@@ -64,7 +64,7 @@ TEST(Layouts, AndWiresOfFullPrecisionGiveTheSameBits) {
 
 TEST(Wire, RoundedToBf16StaysNearTheFullOne) {
   Options rounded = with_layout(engine::Layout::automatic);
-  rounded.engine.wire = DType::bf16;
+  rounded.wire = DType::bf16;
   const auto expected = train_world("inproc", 3, with_layout(engine::Layout::staged), 20, torch::kFloat32);
   const auto models = train_world("inproc", 3, rounded, 20, torch::kFloat32);
   EXPECT_LT(largest_difference(models[1], expected[1]), 0.05);
@@ -123,13 +123,13 @@ TEST(SeveralModels, InOneProcessDoNotMeet) {
     Place place(worker);
     Network first = make_network(), second = make_network(), alone = make_network();
     Options options = with_layout(engine::Layout::automatic);
-    options.engine.name = "first";
+    options.name = "first";
     DecentralizedDataParallel a(first.ptr(), place.world, options);
-    options.engine.name = "second";
-    options.engine.algorithm = "allreduce";
+    options.name = "second";
+    options.algorithm = "allreduce";
     DecentralizedDataParallel b(second.ptr(), place.world, options);
-    options.engine.name = "alone";
-    options.engine.algorithm = "awc";
+    options.name = "alone";
+    options.algorithm = "awc";
     DecentralizedDataParallel c(alone.ptr(), place.world, options);
     for (int t = 0; t < 10; ++t) {
       train_steps(a, first, 1);
@@ -201,9 +201,9 @@ TEST(Edit, UnderTheGuardReachesTheNeighboursAndKeepsTheMoments) {
       auto module = std::make_shared<torch::nn::Module>();
       torch::Tensor p = module->register_parameter("p", torch::zeros({3}, test_device()));
       Options options = options_for(variant.algorithm, "sgd");
-      options.engine.layout = variant.layout;
-      options.engine.wire = variant.wire;
-      options.engine.optimizer.momentum = 0.5;
+      options.layout = variant.layout;
+      options.wire = variant.wire;
+      options.momentum = 0.5;
       options.lr = 1;
       DecentralizedDataParallel model(module, place.world, options);
       const auto step = [&] {
@@ -248,7 +248,7 @@ TEST(Average, IsTheExactMeanAndIsUndone) {
       Place place(worker);
       Network network = make_network();
       Options options = with_layout(layout);
-      options.engine.schedule.topology = "ring";
+      options.topology = "ring";
       DecentralizedDataParallel model(network.ptr(), place.world, options);
       train_steps(model, network, 3);
       const auto rank = static_cast<std::size_t>(worker.rank);

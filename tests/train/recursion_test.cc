@@ -35,6 +35,14 @@ graph::ScheduleOptions schedule_of(const std::string& topology) {
   return schedule;
 }
 
+void set_schedule(Options& options, const std::string& topology) {
+  const graph::ScheduleOptions schedule = schedule_of(topology);
+  options.topology = schedule.topology;
+  options.nodes = schedule.shape.text();
+  options.topology_seed = schedule.seed;
+  options.degree = schedule.degree;
+}
+
 // Written out by hand, but for the random one, whose draws only the schedule knows.
 plain::Matrix mixing(const std::string& topology, int t) {
   if (topology == "complete") return plain::complete4(t);
@@ -76,11 +84,11 @@ std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
 
 Options options_of(const std::string& algorithm, const plain::Rule& rule) {
   Options options = options_for(algorithm, rule.optimizer);
-  options.engine.optimizer.momentum = rule.momentum;
-  options.engine.optimizer.beta2 = rule.beta2;
-  options.engine.optimizer.commit_every = rule.commit_every;
-  options.engine.bucket_bytes = 100;  // several buckets
-  options.engine.stagger = false;     // all at the round of the loops
+  options.momentum = rule.momentum;
+  options.beta2 = rule.beta2;
+  options.commit_every = rule.commit_every;
+  options.bucket_bytes = 100;  // several buckets
+  options.stagger = false;     // all at the round of the loops
   options.lr = rule.lr;
   options.weight_decay = rule.decay;
   return options;
@@ -104,7 +112,7 @@ TEST_P(Recursion, EqualsThePlainLoops) {
     const plain::Rule rule = rule_of(optimizer);
     const auto expected = plain::train(c.algorithm, rule, problem_of(c.topology));
     Options options = options_of(c.algorithm, rule);
-    options.engine.schedule = schedule_of(c.topology);
+    set_schedule(options, c.topology);
     const auto in_double = train_world("inproc", kWorkers, options, kSteps, torch::kFloat64);
     const auto in_float = train_world("inproc", kWorkers, options, kSteps, torch::kFloat32);
     for (std::size_t i = 0; i < kWorkers; ++i) {

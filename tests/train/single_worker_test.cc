@@ -44,8 +44,8 @@ void expect_equal_to_torch(const std::string& algorithm, torch::Dtype type, doub
     Options options = options_for(algorithm, optimizer, algorithm == "sgp" ? "exp-directed" : "complete");
     options.lr = kLr;
     options.weight_decay = kDecay;
-    options.engine.optimizer.momentum = optimizer == "sgd" ? kMomentum : 0;
-    options.engine.optimizer.commit_every = 1;  // where accumulation is Adam itself
+    options.momentum = optimizer == "sgd" ? kMomentum : 0;
+    options.commit_every = 1;  // where accumulation is Adam itself
     Network network = make_network(type);
     DecentralizedDataParallel model(network.ptr(), alone.world(), options);
     train_steps(model, network, kSteps);

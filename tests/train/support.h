@@ -60,10 +60,14 @@ struct Alone {
 inline Options options_for(const std::string& algorithm, const std::string& optimizer,
                            const std::string& topology = "complete") {
   Options options;
-  options.engine.algorithm = algorithm;
-  options.engine.optimizer.name = optimizer;
-  options.engine.schedule.topology = topology;
-  options.engine.patience = std::chrono::seconds(30);
+  options.algorithm = algorithm;
+  options.optimizer = optimizer;
+  options.topology = topology;
+  options.patience = std::chrono::seconds(30);
+  options.beta2 = 0.999;
+  options.weight_decay = 0;
+  options.buffers = BufferPolicy::local;
+  options.non_finite = NonFinite::use;
   return options;
 }
 

@@ -243,7 +243,7 @@ TEST(Frozen, AnUnusedParameterIsStillMixed) {
     torch::Tensor used = bag->add("used", doubles({1})),
                   unused = bag->add("unused", doubles({worker.rank == 0 ? 2.0 : 4.0}));
     Options options = options_for("awc", "sgd");
-    options.engine.same_start = false;
+    options.same_start = false;
     options.lr = 1;
     DecentralizedDataParallel model(bag, place.world, options);
     used.sum().backward();
@@ -262,7 +262,7 @@ TEST(AllReduce, AParameterThatOneWorkerDoesNotUseMovesByTheMean) {
                   c = bag->add("c", doubles({1}));
     Options options = options_for("allreduce", "sgd");
     options.lr = 1;
-    options.engine.bucket_bytes = 1;
+    options.bucket_bytes = 1;
     DecentralizedDataParallel model(bag, place.world, options);
     (worker.rank == 0 ? a.sum() : a.sum() + 4 * b.sum()).backward();
     model.step();
@@ -336,7 +336,7 @@ TEST(Accumulation, UnderNoSyncEqualsTheWholeBatch) {
         Place place(worker);
         Network network = make_network();
         Options options = options_for(algorithm, "adam");
-        options.engine.bucket_bytes = 1;
+        options.bucket_bytes = 1;
         DecentralizedDataParallel model(network.ptr(), place.world, options);
         for (int t = 0; t < 10; ++t) {
           model.zero_grad();
@@ -398,7 +398,7 @@ TEST(Clipping, IsByTheNormOfTheWholeModelWhateverTheBuckets) {
       Network network = make_network();
       Options options = options_for(algorithm, "sgd");
       options.lr = 0.1;
-      options.engine.bucket_bytes = bucket_bytes;
+      options.bucket_bytes = bucket_bytes;
       DecentralizedDataParallel model(network.ptr(), alone.world(), options);
       for (int t = 0; t < 20; ++t) {
         backward(model, network);

@@ -2,13 +2,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "kith/base/error.h"
+#include "kith/base/log.h"
 #include "kith/base/text.h"
 #include "kith/graph/schedule.h"
 
 namespace kith::train {
 namespace {
+
+engine::EngineOptions engine_options(const Job& job) {
+  NullLog log;
+  return engine_options(options_of(job), std::vector<int>(static_cast<std::size_t>(job.world.workers)), log);
+}
 
 bool mixes(const Job& job) {
   return job.algorithm.name != "allreduce" && job.algorithm.name != "none";
@@ -139,31 +146,35 @@ graph::Shape shape_of(const Job& job) {
                                  : graph::Shape::parse(job.world.nodes, "world.nodes");
 }
 
-engine::EngineOptions engine_options(const Job& job) {
-  engine::EngineOptions options;
+Options options_of(const Job& job) {
+  Options options;
+  options.topology = job.topology.name;
+  options.nodes = job.world.nodes;
   options.algorithm = job.algorithm.name;
-  options.optimizer = {.name = job.optimizer.name,
-                       .momentum = job.optimizer.momentum,
-                       .dampening = job.optimizer.dampening,
-                       .nesterov = job.optimizer.nesterov,
-                       .beta1 = job.optimizer.beta1,
-                       .beta2 = job.optimizer.beta2,
-                       .eps = job.optimizer.eps,
-                       .commit_every = static_cast<int>(job.optimizer.commit_every)};
-  options.schedule = {.topology = job.topology.name,
-                      .shape = shape_of(job),
-                      .seed = static_cast<std::uint64_t>(job.topology.seed),
-                      .degree = static_cast<int>(job.topology.degree),
-                      .edge_probability = job.topology.edge_probability,
-                      .centres = static_cast<int>(job.topology.centres),
-                      .file = job.topology.file};
-  options.bucket_bytes = static_cast<std::size_t>(parse_bytes(job.wire.bucket, "wire.bucket"));
+  options.optimizer = job.optimizer.name;
+  options.beta1 = job.optimizer.beta1;
+  options.beta2 = job.optimizer.beta2;
+  options.eps = job.optimizer.eps;
+  options.commit_every = static_cast<int>(job.optimizer.commit_every);
+  options.momentum = job.optimizer.momentum;
+  options.dampening = job.optimizer.dampening;
+  options.nesterov = job.optimizer.nesterov;
   if (job.wire.type != "full") options.wire = parse_dtype(job.wire.type, "wire.type");
-  if (job.wire.layout == "alternating") options.layout = engine::Layout::alternating;
-  if (job.wire.layout == "staged") options.layout = engine::Layout::staged;
+  options.lr = job.rate.lr;
+  options.weight_decay = job.optimizer.weight_decay;
+  options.buffers = job.model.buffers == "averaged" ? BufferPolicy::averaged : BufferPolicy::local;
+  options.non_finite = job.train.non_finite == "skip" ? NonFinite::skip : NonFinite::use;
   options.mix_every = static_cast<int>(job.algorithm.mix_every);
   options.stagger = job.algorithm.stagger;
   options.patience = from_seconds(job.algorithm.patience_seconds);
+  options.bucket_bytes = static_cast<std::size_t>(parse_bytes(job.wire.bucket, "wire.bucket"));
+  if (job.wire.layout == "alternating") options.layout = engine::Layout::alternating;
+  if (job.wire.layout == "staged") options.layout = engine::Layout::staged;
+  options.topology_seed = static_cast<std::uint64_t>(job.topology.seed);
+  options.degree = static_cast<int>(job.topology.degree);
+  options.edge_probability = job.topology.edge_probability;
+  options.centres = static_cast<int>(job.topology.centres);
+  options.topology_file = job.topology.file;
   return options;
 }
 

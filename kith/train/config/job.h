@@ -5,13 +5,13 @@
 #include <string>
 #include <string_view>
 
-#include "kith/engine/options.h"
 #include "kith/graph/shape.h"
+#include "kith/train/options.h"
 
 namespace kith::train {
 
-// Everything a training run is told. The values here are the defaults; schema.h documents every key and ties
-// it to its member. Torch-free.
+// Everything a training run is told. The values here are the defaults, those of a model's Options where they
+// have the key too; schema.h documents every key and ties it to its member. Torch-free.
 struct Job {
   struct {
     std::int64_t workers = 4;
@@ -47,36 +47,36 @@ struct Job {
     std::int64_t seed = 1;
   } train;
   struct {
-    std::string name = "awc";
-    std::int64_t mix_every = 1;
-    bool stagger = true;
-    double patience_seconds = 600;
+    std::string name = Options{}.algorithm;
+    std::int64_t mix_every = Options{}.mix_every;
+    bool stagger = Options{}.stagger;
+    double patience_seconds = seconds(Options{}.patience);
   } algorithm;
   struct {
-    std::string name = "accum-adamw";
-    double weight_decay = 0.1;
-    double momentum = 0;
-    double dampening = 0;
-    bool nesterov = false;
-    double beta1 = 0.9;
-    double beta2 = 0.98;
-    double eps = 1e-8;
-    std::int64_t commit_every = 4;
+    std::string name = Options{}.optimizer;
+    double weight_decay = Options{}.weight_decay;
+    double momentum = Options{}.momentum;
+    double dampening = Options{}.dampening;
+    bool nesterov = Options{}.nesterov;
+    double beta1 = Options{}.beta1;
+    double beta2 = Options{}.beta2;
+    double eps = Options{}.eps;
+    std::int64_t commit_every = Options{}.commit_every;
   } optimizer;
   struct {
     std::string curve = "cosine";
-    double lr = 1e-3;
+    double lr = Options{}.lr;
     std::int64_t warmup = 30;
     double final_fraction = 0.1;
     std::int64_t every = 100;
     double factor = 0.1;
   } rate;
   struct {
-    std::string name = "aer";
-    std::int64_t seed = 0;
-    std::int64_t degree = 1;
-    double edge_probability = 0;
-    std::int64_t centres = 1;
+    std::string name = Options{}.topology;
+    std::int64_t seed = static_cast<std::int64_t>(Options{}.topology_seed);
+    std::int64_t degree = Options{}.degree;
+    double edge_probability = Options{}.edge_probability;
+    std::int64_t centres = Options{}.centres;
     std::string file;
   } topology;
   struct {
@@ -107,6 +107,7 @@ std::string place_of(const Origins& origins, std::string_view key);
 void check_combinations(const Job& job, const Origins& origins);
 
 graph::Shape shape_of(const Job& job);
-engine::EngineOptions engine_options(const Job& job);
+// How the job trains its model; the groups and where it goes on from are the trainer's business.
+Options options_of(const Job& job);
 
 }  // namespace kith::train

@@ -11,16 +11,16 @@
 #include "kith/base/clock.h"
 #include "kith/base/log.h"
 #include "kith/base/text.h"
+#include "kith/launch/threads.h"
 #include "kith/telemetry/file_sink.h"
 #include "kith/train/data/dataset.h"
-#include "kith/train/local_world.h"
 
 namespace kith::train {
 namespace {
 
-// `world` lacks what the job decides: log and trace.
-Summary train_worker(const TrainerOptions& options, const Dataset& dataset, engine::World world,
+Summary train_worker(const TrainerOptions& options, const Dataset& dataset, const launch::World& joined,
                      const std::atomic<bool>& interrupted) {
+  engine::World world = engine::seen_by_engine(joined);
   const int worker = world.self().value;
   StderrLog log(cat("worker ", worker), LogLevel::warning);
   world.log = &log;
@@ -48,16 +48,9 @@ launch::JoinOptions joining(const Job& job, const launch::Assignment& assignment
   return options;
 }
 
-Summary train_in_process(const TrainerOptions& options, const DataFolders& data, const launch::Joined& joined,
+Summary train_in_process(const TrainerOptions& options, const DataFolders& data, const launch::World& world,
                          const std::atomic<bool>& interrupted) {
   const auto dataset = open_dataset(options.job, data);
-  const SteadyClock clock;
-  const engine::World world{.transport = &joined.transport(),
-                            .store = &joined.store(),
-                            .members = joined.members(),
-                            .clock = &clock,
-                            .log = nullptr,
-                            .trace = nullptr};
   return train_worker(options, *dataset, world, interrupted);
 }
 
@@ -69,7 +62,7 @@ Summary train_in_threads(const TrainerOptions& options, const DataFolders& data,
   Summary summary;
   std::mutex mutex;  // guards first_failure
   std::exception_ptr first_failure;
-  run_threads(static_cast<int>(options.job.world.workers), [&](const engine::World& world) {
+  launch::run_threads(static_cast<int>(options.job.world.workers), [&](const launch::World& world) {
     try {
       const Summary own = train_worker(options, *dataset, world, interrupted);
       if (world.rank() == 0) summary = own;

@@ -17,7 +17,7 @@ std::int64_t check_data(const Job& job, const DataFolders& data);
 launch::JoinOptions joining(const Job& job, const launch::Assignment& assignment);
 
 // The run of one worker, which is this process, in the world that it has joined.
-Summary train_in_process(const TrainerOptions& options, const DataFolders& data, const launch::Joined& joined,
+Summary train_in_process(const TrainerOptions& options, const DataFolders& data, const launch::World& world,
                          const std::atomic<bool>& interrupted);
 
 // All workers as threads of this process. When one fails the others end, and the first failure is thrown.

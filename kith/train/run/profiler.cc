@@ -102,14 +102,12 @@ class Profiler {
 
  private:
   Options wrapper_options(const std::string& algorithm, const std::string& name) const {
-    Options options;
-    options.engine = engine_options(job_);
-    options.engine.name = name;
-    options.engine.algorithm = algorithm;
-    options.engine.schedule.topology = "ring";
-    options.engine.mix_every = 1;
-    options.lr = job_.rate.lr;
-    options.weight_decay = job_.optimizer.weight_decay;
+    Options options = options_of(job_);
+    options.name = name;
+    options.algorithm = algorithm;
+    options.topology = "ring";
+    options.mix_every = 1;
+    options.non_finite = NonFinite::use;
     return options;
   }
 

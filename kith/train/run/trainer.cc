@@ -52,17 +52,12 @@ RateOptions rate_options(const Job& job, std::int64_t steps) {
 
 Options wrapper_options(const TrainerOptions& options) {
   const Job& job = options.job;
-  Options wrapper;
-  wrapper.engine = engine_options(job);
-  wrapper.lr = job.rate.lr;
-  wrapper.weight_decay = job.optimizer.weight_decay;
+  Options wrapper = options_of(job);
   // Biases and norms are not decayed, as everywhere.
   wrapper.groups = {{.name = "no-decay",
                      .takes = [](const std::string&, const torch::Tensor& p) { return p.dim() < 2; },
                      .lr = {},
                      .weight_decay = 0.0}};
-  wrapper.buffers = job.model.buffers == "averaged" ? BufferPolicy::averaged : BufferPolicy::local;
-  wrapper.non_finite = job.train.non_finite == "skip" ? NonFinite::skip : NonFinite::use;
   wrapper.resume_from = options.resume_from;
   return wrapper;
 }
@@ -101,7 +96,7 @@ class Trainer {
         model_(model_on(device_, options.job)),
         wrapped_(model_, world, wrapper_options(options)),
         loader_(dataset, resumed_sampler(), {.device = device_}),
-        requests_(world, wrapped_.options().engine),
+        requests_(world, wrapped_.engine().options()),
         metrics_(options.folder.metrics(world.self().value), wrapped_.steps(), world.log) {
     // Dropout draws other numbers on every worker. A resumed run has its generator's state from the
     // checkpoint.

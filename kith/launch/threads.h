@@ -2,13 +2,13 @@
 
 #include <functional>
 
-#include "kith/engine/world.h"
+#include "kith/launch/world.h"
 
-namespace kith::train {
+namespace kith::launch {
 
 // Runs `body` once per worker, each on a thread of this process, and returns when all have ended. An
 // exception of a body is rethrown here, that of the lowest rank; a body that leaves early is lost to the
 // others, who notice at once.
-void run_threads(int workers, const std::function<void(const engine::World& world)>& body);
+void run_threads(int workers, const std::function<void(const World& world)>& body);
 
-}  // namespace kith::train
+}  // namespace kith::launch

@@ -1,6 +1,7 @@
-#include "kith/train/local_world.h"
+#include "kith/launch/threads.h"
 
 #include <exception>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -10,13 +11,12 @@
 #include "kith/comm/memory_store.h"
 #include "kith/comm/registry.h"
 
-namespace kith::train {
+namespace kith::launch {
 
-void run_threads(int workers, const std::function<void(const engine::World&)>& body) {
+void run_threads(int workers, const std::function<void(const World&)>& body) {
   if (workers < 1) throw InputError(cat(workers, " workers"), "run_threads", "at least 1");
-  const SteadyClock clock;
   StderrLog log;
-  comm::MemoryStore store;
+  const auto store = std::make_shared<comm::MemoryStore>();
   comm::TransportOptions options;
   options.workers = Members::first(workers).workers;
   options.world = comm::InprocWorld::create(workers);
@@ -26,8 +26,7 @@ void run_threads(int workers, const std::function<void(const engine::World&)>& b
     try {
       comm::TransportOptions own = options;
       own.self = WorkerId{rank};
-      const auto transport = comm::make_transport("inproc", own);
-      body({transport.get(), &store, Members::first(workers), &clock, &log, nullptr});
+      body(World({.store = store, .transport = comm::make_transport("inproc", own), .log = &log}));
     } catch (...) {
       failures[static_cast<std::size_t>(rank)] = std::current_exception();
     }
@@ -42,4 +41,4 @@ void run_threads(int workers, const std::function<void(const engine::World&)>& b
   }
 }
 
-}  // namespace kith::train
+}  // namespace kith::launch
