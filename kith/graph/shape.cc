@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <limits>
 
 #include "kith/base/check.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/graph/limits.h"
 
 namespace kith::graph {
 namespace {
@@ -21,6 +23,11 @@ int parse_count(std::string_view part, std::string_view text, std::string_view p
                      kRemedy);
   }
   return count;
+}
+
+void check_total(std::int64_t workers, std::string_view place) {
+  if (workers > kMostWorkers)
+    throw InputError(cat(workers, " workers"), place, cat("at most ", kMostWorkers));
 }
 
 }  // namespace
@@ -60,11 +67,15 @@ Shape Shape::parse(std::string_view text, std::string_view place) {
   if (const auto times = text.find('x'); times != std::string_view::npos) {
     const int nodes = parse_count(text.substr(0, times), text, place);
     const int each = parse_count(text.substr(times + 1), text, place);
+    check_total(std::int64_t{nodes} * each, place);
     return Shape(std::vector<int>(static_cast<std::size_t>(nodes), each));
   }
   std::vector<int> sizes;
-  for (const std::string& part : split(text, ','))
+  std::int64_t total = 0;
+  for (const std::string& part : split(text, ',')) {
     sizes.push_back(parse_count(part, text, place));
+    check_total(total += sizes.back(), place);
+  }
   return Shape(std::move(sizes));
 }
 

@@ -5,6 +5,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/sha256.h"
+#include "kith/base/shortened.h"
 #include "kith/base/text.h"
 #include "kith/launch/nodelist.h"
 #include "kith/launch/secret.h"
@@ -13,7 +14,8 @@ namespace kith::launch {
 namespace {
 
 constexpr int kFirstDerivedPort = 20000;
-constexpr int kDerivedPorts = 10000;  // below 32768, where Linux begins to give ports to clients
+constexpr std::size_t kMostOfValue = 60;  // characters of a variable that a message shows
+constexpr int kDerivedPorts = 10000;      // below 32768, where Linux begins to give ports to clients
 
 std::optional<int> to_number(std::string_view text) {
   int value = -1;
@@ -47,7 +49,8 @@ class Reader {
   }
   std::string need_text(const std::string& name) {
     const auto value = text(name);
-    if (!value || value->empty()) wrong(cat(name, value ? " is empty" : " is not set"));
+    if (!value) missing(name);
+    if (value && value->empty()) wrong(cat(name, " is empty"));
     return value.value_or("");
   }
   std::optional<int> number(const std::string& name) {
@@ -70,14 +73,20 @@ class Reader {
     return value ? std::optional(static_cast<std::uint16_t>(*value)) : std::nullopt;
   }
   void wrong(const std::string& problem) { problems_.push_back(problem); }
+  void missing(const std::string& name) { missing_.push_back(name); }
+  bool complete() const { return missing_.empty(); }
 
-  // InputError with all problems and all variables, when there are problems.
+  // InputError with all problems and all variables that are set, when there are problems.
   void check() const {
-    if (problems_.empty()) return;
+    std::vector<std::string> problems = problems_;
+    if (!missing_.empty())
+      problems.insert(problems.begin(),
+                      cat(kith::join(missing_), missing_.size() == 1 ? " is" : " are", " not set"));
+    if (problems.empty()) return;
     std::string seen;
     for (const Variable& variable : assignment_.variables)
-      seen += cat(seen.empty() ? "" : " ", variable.name, "=", variable.value.value_or("(unset)"));
-    throw InputError(cat(kith::join(problems_, "; "), ": ", seen),
+      if (variable.value) seen += cat(" ", variable.name, "=", shortened(*variable.value, kMostOfValue));
+    throw InputError(cat(kith::join(problems, "; "), ", with", seen.empty() ? " nothing else" : seen),
                      cat("environment (", assignment_.launcher, ")"),
                      "set them as the launcher does, or unset them all");
   }
@@ -86,6 +95,7 @@ class Reader {
   const Environment& environment_;
   Assignment& assignment_;
   std::vector<std::string> problems_;
+  std::vector<std::string> missing_;
 };
 
 MeetingPoint meeting_point(const std::string& text, const std::string& origin) {
@@ -260,7 +270,7 @@ Assignment discover(const Environment& environment, const AssignmentFlags& flags
   } else if (reader.text("KITH_STORE")) {
     reader.wrong("KITH_STORE is set, and nothing tells which worker this is");
   }
-  if (assignment.assigned()) check_numbers(reader, assignment);
+  if (assignment.assigned() && reader.complete()) check_numbers(reader, assignment);
   if (!flags.store.empty() && !flags.worker && assignment.workers > 1) {
     assignment.store = meeting_point(flags.store, "--store");
   }

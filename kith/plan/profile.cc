@@ -1,12 +1,12 @@
 #include "kith/plan/profile.h"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "kith/base/error.h"
+#include "kith/base/input_text.h"
 #include "kith/base/text.h"
+#include "kith/graph/limits.h"
 #include "kith/plan/json_field.h"
 #include "kith/plan/units.h"
 
@@ -16,6 +16,7 @@ namespace {
 using sim::Distribution;
 
 constexpr int kVersion = 1;
+constexpr std::size_t kMostBuckets = 10'000;
 
 double seconds_of(const JsonField& field) {
   return parse_seconds(field.text(), field.place());
@@ -59,6 +60,8 @@ void read_buckets(const JsonField& field, sim::Job& job) {
                           distribution_of(bucket.at("backward")), distribution_of(bucket.at("step"))};
     if (one.bytes == 0) bytes.fail("an empty bucket");
     const int repeat = bucket.has("repeat") ? bucket.at("repeat").whole_number(1) : 1;
+    const std::size_t count = job.buckets.size() + static_cast<std::size_t>(repeat);
+    if (count > kMostBuckets) bucket.fail(cat(count, " buckets"), cat("at most ", kMostBuckets));
     job.buckets.insert(job.buckets.end(), static_cast<std::size_t>(repeat), one);
   }
 }
@@ -93,9 +96,13 @@ void read_links(const JsonField& links, Profile& profile) {
 graph::Shape nodes_of(const JsonField& field) {
   if (field.value().is_string()) return graph::Shape::parse(field.text(), field.place());
   std::vector<int> nodes;
-  for (std::size_t i = 0; i < field.size(); ++i)
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < field.size(); ++i) {
     nodes.push_back(field.at(i).whole_number(1));
+    total += nodes.back();
+  }
   if (nodes.empty()) field.fail("no nodes", "as \"4x8\" or [8, 8, 8, 8]");
+  if (total > graph::kMostWorkers) field.fail(cat(total, " workers"), cat("at most ", graph::kMostWorkers));
   return graph::Shape(std::move(nodes));
 }
 
@@ -145,11 +152,13 @@ void read_optional(const JsonField& root, Profile& profile) {
 }  // namespace
 
 Profile parse_profile(std::string_view json, const std::string& file) {
+  require_shallow_json(json, file);
   nlohmann::json document;
   try {
     document = nlohmann::json::parse(json);
   } catch (const nlohmann::json::parse_error& error) {
-    throw InputError(error.what(), file, "a profile is JSON");
+    throw InputError(cat("is not JSON: ", json_problem(error.what())), file,
+                     "see docs/planning.md for the fields of a profile");
   }
   const JsonField root(document, file);
   root.allow_only({"kith_profile", "name", "about", "workers", "nodes", "forward", "buckets", "batch",
@@ -168,10 +177,7 @@ Profile parse_profile(std::string_view json, const std::string& file) {
 }
 
 Profile read_profile(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) throw InputError("cannot read the profile", path);
-  return parse_profile(text.str(), path);
+  return parse_profile(read_input(path), path);
 }
 
 Profile with_nodes(const Profile& profile, const graph::Shape& nodes) {

@@ -5,6 +5,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/graph/limits.h"
 #include "kith/plan/units.h"
 
 namespace kith::plan {
@@ -30,9 +31,9 @@ Swept parse_swept(std::string_view text, std::string_view place) {
 
 double parse_value(Swept swept, std::string_view text, std::string_view place) {
   const double value = swept == Swept::bandwidth ? parse_bytes_per_s(text, place) : parse_number(text, place);
-  const bool whole = value >= 1 && value <= 1e6 && value == std::floor(value);
+  const bool whole = value >= 1 && value <= graph::kMostWorkers && value == std::floor(value);
   if (swept == Swept::workers && !whole)
-    throw InputError(cat("'", text, "' workers"), place, "a whole number, 1 or more");
+    throw InputError(cat("'", text, "' workers"), place, cat("a whole number, 1 to ", graph::kMostWorkers));
   if (swept == Swept::bandwidth && value == 0) throw InputError("a bandwidth of zero", place);
   return value;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kith/base/error.h"
+#include "kith/base/shortened.h"
 
 namespace kith {
 namespace {
@@ -31,9 +32,21 @@ TEST(Text, BadSizeNamesValuePlaceAndRemedy) {
 TEST(Text, SuggestsTheNearestWord) {
   const std::vector<std::string> words{"complete", "ring", "exp"};
   EXPECT_EQ(nearest("compleet", words), "complete");
-  EXPECT_EQ(nearest("rnig", words), "");
+  EXPECT_EQ(nearest("rnig", words), "ring") << "two letters swapped";
+  EXPECT_EQ(nearest("gnir", words), "");
   EXPECT_EQ(nearest("rin", words), "ring");
   EXPECT_EQ(suggest("zebra", words), "one of: complete, ring, exp");
+}
+
+TEST(Text, ShowsTheBeginningAndTheEndOfWhatIsLong) {
+  EXPECT_EQ(shortened("0123456789", 10), "0123456789");
+  EXPECT_EQ(shortened(std::string(20, 'a') + "z", 8), "aaaaaa... (21 characters) ...az");
+}
+
+TEST(Error, DoesNotEchoMegabytes) {
+  const std::string long_text(5 << 20, 'x');
+  EXPECT_LT(std::string(InputError(long_text, long_text, "remedy").what()).size(), 3000u);
+  EXPECT_EQ(nearest(long_text, std::vector<std::string>{"xyz"}), "");
 }
 
 TEST(Text, HumanBytes) {

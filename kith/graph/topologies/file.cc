@@ -2,10 +2,10 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "kith/base/error.h"
+#include "kith/base/input_text.h"
 #include "kith/base/text.h"
 #include "kith/graph/connectivity.h"
 #include "kith/graph/topologies/static_schedule.h"
@@ -207,12 +207,13 @@ class RoundReader {
 Json parse(const std::string& path) {
   if (path.empty())
     throw InputError("topology 'file' without a file", "topology", "name its JSON, as in --file rounds.json");
-  std::ifstream in(path);
-  if (!in) throw InputError("cannot be read", path, "a JSON file of rounds is needed");
+  const std::string text = read_input(path);
+  require_shallow_json(text, path);
   try {
-    return Json::parse(in);
+    return Json::parse(text);
   } catch (const Json::parse_error& error) {
-    throw InputError(cat("is not JSON: ", error.what()), path, "see docs/topologies.md for the format");
+    throw InputError(cat("is not JSON: ", json_problem(error.what())), path,
+                     "see docs/topologies.md for the format");
   }
 }
 
