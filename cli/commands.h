@@ -11,7 +11,8 @@ void add_mix(CLI::App& app);
 void add_train(CLI::App& app);
 void add_data(CLI::App& app);
 void add_profile(CLI::App& app);
-// add_train, add_profile and add_data, or a word of explanation where LibTorch was left out of the build.
+// The names of add_train, add_profile and add_data for the help of the program that does not have them
+// (cli/training.h), or a word of explanation where LibTorch was left out of the build.
 void add_training(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_env(CLI::App& app);

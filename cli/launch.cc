@@ -8,6 +8,7 @@
 #include "cli/launch_hosts.h"
 #include "cli/launch_output.h"
 #include "cli/local_workers.h"
+#include "cli/room.h"
 #include "cli/run.h"
 #include "cli/supervisor.h"
 #include "kith/base/error.h"
@@ -77,6 +78,7 @@ std::uint16_t drawn_port() {
 int launch_here(const LaunchFlags& flags, const std::vector<std::string>& command) {
   const launch::Environment own = launch::read_environment();
   const launch::Environment asked = asked_environment(flags, own);
+  require_room(*flags.workers, {.files = 2}, room_here(), "--workers");  // its output and its errors
   const TempFolder folder("kith");
   const std::string secret_file = folder.path() + "/secret";
   launch::write_secret(secret_file, run_secret(own));

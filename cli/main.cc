@@ -1,13 +1,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <iostream>
 #include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
 #include "cli/run.h"
+#include "cli/training.h"
 #include "cli/version.h"
+#include "kith/base/error.h"
 
 namespace {
 
@@ -25,6 +26,12 @@ std::vector<const char*> words_of(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  try {
+    kith::cli::hand_on_training(argc, argv);
+  } catch (const kith::Error& error) {
+    std::cerr << "kith " << argv[1] << ": " << error.what() << "\n";
+    return kith::cli::kFailed;
+  }
   CLI::App app("Decentralised training of neural networks, without a global barrier.", "kith");
   app.set_version_flag("--version", kith::cli::version_text());
   app.require_subcommand(0, 1);
@@ -37,10 +44,5 @@ int main(int argc, char** argv) {
   app.footer("kith COMMAND --help says what a command takes.");
 
   const std::vector<const char*> words = words_of(argc, argv);
-  const int code = kith::cli::run(app, static_cast<int>(words.size()), words.data());
-  if (code == 0 && (std::fflush(stdout) != 0 || !std::cout.flush())) {
-    std::cerr << "kith: cannot write to standard output\n";
-    return kith::cli::kFailed;
-  }
-  return code;
+  return kith::cli::run_and_flush(app, static_cast<int>(words.size()), words.data());
 }

@@ -11,6 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/local_workers.h"
+#include "cli/room.h"
 #include "cli/run.h"
 #include "kith/base/error.h"
 #include "kith/base/log.h"
@@ -258,6 +259,9 @@ void run_mix(const MixOptions& options) {
     throw InputError(cat("'", options.backend, "' is not a backend"), "--backend",
                      suggest(options.backend, known));
   }
+  // The vector, the two slots of its window, and a copy to measure.
+  require_room(options.workers, {.memory_bytes = 4 * parse_bytes(options.size, "--size")}, room_here(),
+               "--workers");
   if (const int code = run_local_workers(options.workers, arguments_of(options))) throw ExitCode{code};
 }
 

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/training.h"
 #include "kith/base/error.h"
 
 namespace kith::cli {
@@ -15,5 +16,7 @@ void add_training(CLI::App& app) {
   explain("train", "Train a model (this kith was built without LibTorch)");
   explain("profile", "Measure a job (this kith was built without LibTorch)");
 }
+
+void hand_on_training(int, char**) {}
 
 }  // namespace kith::cli

@@ -15,6 +15,8 @@
 namespace kith::cli {
 namespace {
 
+constexpr int kMostIterations = 1'000'000;
+
 struct PlanOptions {
   std::string profile;
   std::string nodes;
@@ -45,13 +47,36 @@ plan::Profile profile_of(const PlanOptions& options) {
   return profile;
 }
 
+// Large worlds take a while, and nothing is seen of it. `workers` counts those of all predictions together.
+void tell_duration(double workers, const plan::SimulationOptions& simulation) {
+  constexpr double kPerSecond = 2e6;  // steps of one worker that a core simulates
+  const double seconds = workers * simulation.iterations / kPerSecond;
+  if (seconds < 10) return;
+  std::cerr << "kith plan: this takes about " << static_cast<std::int64_t>(seconds)
+            << " s (fewer workers and fewer --iterations take less)" << std::endl;
+}
+
+double workers_of(const plan::Axis& across, const plan::Axis& down, const plan::Profile& profile) {
+  constexpr double kPredictions = 4;  // of a cell
+  const auto sum = [&](const plan::Axis& axis) {
+    double workers = 0;
+    for (const double value : axis.values)
+      workers += axis.swept == plan::Swept::workers ? value : 1;
+    return workers;
+  };
+  const bool varied = across.swept == plan::Swept::workers || down.swept == plan::Swept::workers;
+  return kPredictions * sum(across) * sum(down) * (varied ? 1 : profile.nodes.workers());
+}
+
 void run_sweep(const PlanOptions& options, const plan::Profile& profile) {
   if (options.sweeps.size() != 2) {
     throw InputError(cat(options.sweeps.size(), " of them"), "--sweep",
                      "a map has two, as --sweep bandwidth=1gbit..100gbit --sweep workers=8..256");
   }
-  const plan::Map map = plan::sweep(profile, plan::parse_axis(options.sweeps[0], "--sweep"),
-                                    plan::parse_axis(options.sweeps[1], "--sweep"), options.simulation);
+  const plan::Axis across = plan::parse_axis(options.sweeps[0], "--sweep");
+  const plan::Axis down = plan::parse_axis(options.sweeps[1], "--sweep");
+  tell_duration(workers_of(across, down, profile), options.simulation);
+  const plan::Map map = plan::sweep(profile, across, down, options.simulation);
   if (!options.svg.empty()) write_file(options.svg, svg_of(map, profile.name));
   if (options.json) {
     std::cout << to_json(map).dump(2) << "\n";
@@ -71,13 +96,21 @@ plan::Candidate explained(const PlanReport& report) {
 }
 
 void run_plan(const PlanOptions& options) {
-  if (options.simulation.iterations < 1)
-    throw InputError(cat(options.simulation.iterations, " iterations"), "--iterations", "at least 1");
+  if (options.simulation.iterations < 1 || options.simulation.iterations > kMostIterations) {
+    throw InputError(cat(options.simulation.iterations, " iterations"), "--iterations",
+                     cat("1 to ", kMostIterations));
+  }
+  if (options.profile.empty()) {
+    throw InputError("there is no profile", "--profile",
+                     "kith profile measures a job and writes one; examples/profiles/ has some");
+  }
   const plan::Profile profile = profile_of(options);
   if (!options.sweeps.empty()) return run_sweep(options, profile);
   if (!options.svg.empty())
     throw InputError("a map needs sweeps", "--svg", "give two --sweep, or leave --svg out");
 
+  constexpr double kPredictions = 90;
+  tell_duration(kPredictions * profile.nodes.workers(), options.simulation);
   PlanReport report{profile, plan::evaluate(profile, options.simulation), {}, {}};
   report.recommendation = plan::recommend(report.predictions);
   report.outlook = plan::what_would_change(profile, options.simulation);
@@ -100,7 +133,6 @@ void add_plan(CLI::App& app) {
   CLI::App* plan = app.add_subcommand("plan", "Predict what a job would take, and how best to train it");
   plan->add_option("--profile", options->profile,
                    "What is known of the job and the cluster (docs/planning.md)")
-      ->required()
       ->option_text("FILE");
   plan->add_option("--nodes", options->nodes, "Plan for these nodes: 4,4,2, or 8x4 for 8 nodes of 4")
       ->option_text("SHAPE");

@@ -10,7 +10,9 @@
 #include "cli/data_folders.h"
 #include "cli/local_workers.h"
 #include "cli/placement.h"
+#include "cli/room.h"
 #include "cli/run.h"
+#include "cli/training.h"
 #include "kith/base/error.h"
 #include "kith/base/log.h"
 #include "kith/base/text.h"
@@ -129,6 +131,7 @@ void run_profile(const ProfileFlags& flags) {
 
   const train::Job job = job_of(flags);
   train::open_dataset(job, data_folders());  // what is wrong with the job is found before anybody is started
+  require_room(static_cast<int>(job.world.workers), kTrainingWorker, room_here(), "world.workers");
   std::vector<std::string> arguments{"profile"};
   if (!flags.config.empty()) arguments.push_back(flags.config);
   for (const std::string& set : flags.sets)
@@ -144,8 +147,7 @@ void run_profile(const ProfileFlags& flags) {
 
 void add_profile(CLI::App& app) {
   auto flags = std::make_shared<ProfileFlags>();
-  CLI::App* command =
-      app.add_subcommand("profile", "Measure a job and the links between its workers, for kith plan");
+  CLI::App* command = app.add_subcommand("profile", kProfileSummary);
   command->add_option("config", flags->config, "TOML file of the job, as for kith train");
   command->add_option("--set", flags->sets, "KEY=VALUE over the file; repeatable")
       ->take_all()

@@ -1,5 +1,7 @@
 #include "cli/run.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -8,10 +10,13 @@
 
 #include "kith/base/check.h"
 #include "kith/base/error.h"
+#include "kith/base/shortened.h"
 #include "kith/base/text.h"
 
 namespace kith::cli {
 namespace {
+
+constexpr std::size_t kMostOfInput = 1000;  // characters of a message
 
 // The innermost command that the arguments reached.
 const CLI::App& reached(const CLI::App& app) {
@@ -42,12 +47,70 @@ std::vector<std::string> commands_of(const CLI::App& app) {
 // What is wrong with a word that no option, argument or command takes.
 std::string describe_unexpected(const CLI::App& app, const std::string& word) {
   if (word.starts_with("-")) {
-    const std::string flag = word.substr(0, word.find('='));
+    const std::string flag = shortened(word.substr(0, word.find('=')), kMostOfInput);
     return cat("unknown flag '", flag, "' (", suggest(flag, flags_of(app)), ")");
   }
   const std::vector<std::string> commands = commands_of(app);
-  if (commands.empty()) return cat("unexpected argument '", word, "' (see ", full_name(app), " --help)");
-  return cat("unknown command '", word, "' (", suggest(word, commands), ")");
+  const std::string shown = shortened(word, kMostOfInput);
+  if (commands.empty()) return cat("unexpected argument '", shown, "' (see ", full_name(app), " --help)");
+  return cat("unknown command '", shown, "' (", suggest(word, commands), ")");
+}
+
+// "Could not convert: --workers = four" in the words of the other messages.
+std::string describe_conversion(const CLI::App& app, std::string_view message) {
+  constexpr std::string_view kBefore = ": ", kBetween = " = ";
+  const auto name = message.find(kBefore), value = message.find(kBetween);
+  if (name == std::string_view::npos || value == std::string_view::npos) return std::string(message);
+  const std::string flag(message.substr(name + kBefore.size(), value - name - kBefore.size()));
+  const std::string_view given = message.substr(value + kBetween.size());
+  const CLI::Option* const option = app.get_option_no_throw(flag);
+  const std::string type = option ? option->get_type_name() : "";
+  const bool digits = given.find_first_not_of("0123456789", given.starts_with('-')) == std::string_view::npos;
+  std::string problem = type.starts_with("FLOAT") ? "not a number" : "not a whole number";
+  if (digits) problem = given.starts_with('-') ? "too small" : "too large";
+  return cat(flag, ": '", shortened(given, kMostOfInput), "' is ", problem);
+}
+
+// An empty value is most often a shell variable that is not set; nothing that kith takes may be empty.
+void refuse_empty_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_min() == 0) continue;  // a flag
+    const auto problem = [](const std::string& value) {
+      return value.empty() ? std::string("an empty value (give one, or leave it out)") : std::string();
+    };
+    option->transform(CLI::Validator(problem, ""));  // not check: it comes before the others
+  }
+  for (CLI::App* command : app.get_subcommands({}))
+    refuse_empty_values(*command);
+}
+
+// CLI11 takes the word after "--out=" for its value, so that becomes the two words "--out" and "". What
+// follows the words of a command that runs another one is not ours.
+std::vector<std::string> words_of(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  const CLI::App* command = &app;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool flag = word.starts_with("--") && word.size() > 2;
+    const CLI::Option* const option =
+        flag ? command->get_option_no_throw(word.substr(0, word.find('='))) : nullptr;
+    if (option == nullptr && command->get_prefix_command()) {  // the other command begins
+      words.insert(words.end(), argv + i, argv + argc);
+      break;
+    }
+    if (option != nullptr && word.ends_with('=') && word.find('=') + 1 == word.size()) {
+      words.insert(words.end(), {word.substr(0, word.size() - 1), ""});
+      continue;
+    }
+    words.push_back(word);
+    const bool value_follows =
+        option != nullptr && option->get_items_expected_min() > 0 && word.find('=') == word.npos;
+    if (value_follows && i + 1 < argc) words.emplace_back(argv[++i]);
+    for (const CLI::App* const named : command->get_subcommands({}))
+      if (named->get_name() == word) command = named;
+  }
+  std::ranges::reverse(words);  // as CLI11 takes them
+  return words;
 }
 
 int report(const CLI::App& app, std::string_view problem, int code) {
@@ -58,8 +121,9 @@ int report(const CLI::App& app, std::string_view problem, int code) {
 }  // namespace
 
 int run(CLI::App& app, int argc, const char* const* argv) {
+  refuse_empty_values(app);
   try {
-    app.parse(argc, argv);
+    app.parse(words_of(app, argc, argv));
     if (argc == 1) std::cout << app.help();
     return 0;
   } catch (const ExitCode& exit) {
@@ -71,8 +135,13 @@ int run(CLI::App& app, int argc, const char* const* argv) {
     const std::vector<std::string> extras = command.remaining();
     return report(app, extras.empty() ? error.what() : describe_unexpected(command, extras.front()),
                   kBadInput);
+  } catch (const CLI::ConversionError& error) {
+    return report(app, describe_conversion(reached(app), error.what()), kBadInput);
+  } catch (const CLI::ArgumentMismatch& error) {  // "--svg: 1 required TEXT missing"
+    const std::string_view message = error.what();
+    return report(app, cat(message.substr(0, message.find(": ")), ": no value is given"), kBadInput);
   } catch (const CLI::ParseError& error) {
-    return report(app, error.what(), kBadInput);
+    return report(app, shortened(error.what(), kMostOfInput), kBadInput);
   } catch (const InputError& error) {
     return report(app, error.what(), kBadInput);
   } catch (const Bug& bug) {
@@ -83,6 +152,15 @@ int run(CLI::App& app, int argc, const char* const* argv) {
   } catch (const std::exception& error) {
     return report(app, error.what(), kFailed);
   }
+}
+
+int run_and_flush(CLI::App& app, int argc, const char* const* argv) {
+  const int code = run(app, argc, argv);
+  if (code == 0 && (std::fflush(stdout) != 0 || !std::cout.flush())) {
+    std::cerr << "kith: cannot write to standard output\n";
+    return kFailed;
+  }
+  return code;
 }
 
 }  // namespace kith::cli

@@ -16,7 +16,10 @@ struct ExitCode {
 
 // Parses the arguments, which runs the command they name, and returns the exit code. Whatever goes wrong
 // becomes one line on standard error that begins with the command's name; an unknown command or flag gets a
-// suggestion. Without arguments prints the help.
+// suggestion. An empty value is refused, whatever the option. Without arguments prints the help.
 int run(CLI::App& app, int argc, const char* const* argv);
+
+// The same as a program's whole main: what was printed has arrived, or that is a failure too.
+int run_and_flush(CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace kith::cli

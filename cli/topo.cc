@@ -1,3 +1,4 @@
+#include <cmath>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "cli/topo_svg.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/graph/limits.h"
 
 namespace kith::cli {
 namespace {
@@ -27,8 +29,10 @@ struct TopoOptions {
 
 graph::Shape shape_of(const TopoOptions& options) {
   if (options.nodes.empty()) {
-    if (!options.workers) throw InputError("how many workers?", "kith topo", "--workers 8, or --nodes 4,4");
-    if (*options.workers < 1) throw InputError(cat(*options.workers, " workers"), "--workers", "at least 1");
+    if (!options.workers) throw InputError("how many workers?", {}, "--workers 8, or --nodes 4,4");
+    if (*options.workers < 1 || *options.workers > graph::kMostWorkers) {
+      throw InputError(cat(*options.workers, " workers"), "--workers", cat("1 to ", graph::kMostWorkers));
+    }
     return graph::Shape::single_node(*options.workers);
   }
   const graph::Shape shape = graph::Shape::parse(options.nodes, "--nodes");
@@ -46,9 +50,19 @@ void write_svg(const graph::Schedule& schedule, const std::string& path) {
   if (!file.flush()) throw Error("cannot be written", path, "is the folder there and writable?");
 }
 
+void require_few_numbers(const graph::Schedule& schedule) {
+  constexpr double kMostNumbers = 1e7;
+  const double numbers = std::pow(schedule.workers(), 2) * static_cast<double>(schedule.period());
+  if (numbers <= kMostNumbers) return;
+  throw InputError(cat(schedule.period(), " matrices of ", schedule.workers(), " x ", schedule.workers(),
+                       " are ", numbers, " numbers"),
+                   "--matrices", cat("at most ", kMostNumbers, ": fewer workers"));
+}
+
 void run_topo(TopoOptions options) {
   options.schedule.shape = shape_of(options);
   const std::unique_ptr<graph::Schedule> schedule = make_schedule(options.schedule);
+  if (options.matrices) require_few_numbers(*schedule);
   if (!options.svg.empty()) write_svg(*schedule, options.svg);
   const TopoReport report = report_on(*schedule);
   if (options.output == Output::json) {

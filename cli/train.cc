@@ -12,8 +12,10 @@
 #include "cli/data_folders.h"
 #include "cli/interrupt_watch.h"
 #include "cli/local_workers.h"
+#include "cli/room.h"
 #include "cli/run.h"
 #include "cli/train_worker.h"
+#include "cli/training.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/launch/assignment.h"
@@ -74,6 +76,12 @@ int run_workers(const train::Job& job, const PreparedRun& run) {
   return code;
 }
 
+void require_room_for(const train::ReadJob& read) {
+  if (read.job.world.backend == "inproc") return;
+  require_room(static_cast<int>(read.job.world.workers), kTrainingWorker, room_here(),
+               train::place_of(read.origins, "world.workers"));
+}
+
 void run_as_worker(const TrainFlags& flags) {
   const launch::Assignment assignment = launch::discover(launch::read_environment());
   if (!assignment.assigned())
@@ -122,6 +130,7 @@ void run_fresh(const TrainFlags& flags, const launch::Assignment& assignment) {
     end_with(train_assigned({assignment, read, read.origins.contains("world.backend"), prepare}));
     return;
   }
+  require_room_for(read);
   train::check_data(read.job, data_folders());
   const PreparedRun run = prepare(read.job);
   const int code = run_workers(read.job, run);
@@ -177,6 +186,7 @@ void resume(const TrainFlags& flags, const launch::Assignment& assignment) {
     end_with(train_assigned({assignment, read, false, prepare}));
     return;
   }
+  require_room_for(read);
   const PreparedRun run = prepare(read.job);
   const int code = run_workers(read.job, run);
   report_ending(folder, code);
@@ -241,8 +251,7 @@ void run_train(const TrainFlags& flags) {
 
 void add_train(CLI::App& app) {
   auto flags = std::make_shared<TrainFlags>();
-  CLI::App* command = app.add_subcommand(
-      "train", "Train a model, on workers of this machine or as one worker of a launcher's");
+  CLI::App* command = app.add_subcommand("train", kTrainSummary);
   command->add_option("config", flags->config, "TOML file (default: a small GPT on the shipped text)");
   command
       ->add_option("--set", flags->sets, "KEY=VALUE over the file, such as optimizer.beta1=0.95; repeatable")

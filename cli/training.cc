@@ -1,11 +1,43 @@
+#include "cli/training.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+
+#include <unistd.h>
+
 #include "cli/commands.h"
+#include "kith/base/error.h"
+#include "kith/base/text.h"
 
 namespace kith::cli {
+namespace {
+
+struct Summary {
+  const char* command;
+  const char* text;
+};
+
+constexpr std::array<Summary, 3> kSummaries{
+    {{"train", kTrainSummary}, {"profile", kProfileSummary}, {"data", kDataSummary}}};
+
+}  // namespace
 
 void add_training(CLI::App& app) {
-  add_train(app);
-  add_profile(app);
-  add_data(app);
+  for (const Summary& summary : kSummaries)
+    app.add_subcommand(summary.command, summary.text);
+}
+
+void hand_on_training(int argc, char** argv) {
+  for (const Summary& summary : kSummaries) {
+    if (argc < 2 || std::string_view(argv[1]) != summary.command) continue;
+    const std::filesystem::path program =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kith-training";
+    ::execv(program.c_str(), argv);
+    throw Error(cat("cannot be run: ", std::strerror(errno)), program.string(), "install it beside kith");
+  }
 }
 
 }  // namespace kith::cli

@@ -81,7 +81,7 @@ TEST_F(Command, VersionNamesWhatItWasBuiltWith) {
 TEST_F(Command, WithoutArgumentsListsTheCommands) {
   const Result result = kith({});
   EXPECT_EQ(result.code, 0);
-  for (const char* name : {"topo", "mix"})
+  for (const char* name : {"topo", "mix", "train", "profile", "plan", "launch", "env"})
     EXPECT_THAT(result.out, HasSubstr(name));
 }
 

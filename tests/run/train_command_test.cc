@@ -331,7 +331,8 @@ TEST_F(TrainCommand, BadInputIsTwoAndLeavesRunFoldersAlone) {
       {{"train", "--workers", "5", "--set", "world.nodes=2x2"}, "--set: world.nodes"},
       {{"train", "--out", path("run")}, "not empty"},
       {{"train", "--set", "train.batch=900000", "--out", path("new")}, "train.batch"},
-      {{"train", "--set", "data.path=" + path("none.txt"), "--out", path("new")}, "none.txt"},
+      {{"train", "--set", "data.path=" + path("none.txt"), "--out", path("new")},
+       "data.path: " + path("none.txt")},
       {{"train", "--set", "model.name=cnn", "--set", "data.name=mnist", "--set", "data.path=" + path("none"),
         "--out", path("new")},
        "kith data mnist"},
@@ -343,6 +344,9 @@ TEST_F(TrainCommand, BadInputIsTwoAndLeavesRunFoldersAlone) {
       {{"train", "--resume", path("run"), job}, "--resume"},
       {{"train", "--demo", job}, "--demo"},
       {{"train", "--in-run", path("run")}, "--in-run"},
+      {{"train", "--resume", ""}, "--resume: an empty value"},
+      {{"train", "--out", ""}, "--out: an empty value"},
+      {{"train", "--workers="}, "--workers: an empty value"},
   };
   for (const Case& bad : cases) {
     const Result result = kith(bad.words);

@@ -101,19 +101,21 @@ class MnistDataset final : public Dataset {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> open_dataset(const Job& job, const DataFolders& folders) {
+std::shared_ptr<const Dataset> open_dataset(const Job& job, const DataFolders& folders) try {
   const std::filesystem::path given = job.data.path;
   if (job.data.name == "mnist") {
     const std::filesystem::path folder = given.empty() ? folders.mnist : given;
     std::error_code problem;
     if (!std::filesystem::is_directory(folder, problem)) {
-      throw InputError("no such folder", cat("data.path: ", folder.string()),
+      throw InputError("no such folder", folder.string(),
                        "kith data mnist fetches MNIST; or put its four IDX files there");
     }
     return std::make_shared<MnistDataset>(folder);
   }
   return std::make_shared<TextDataset>(given.empty() ? folders.text : given, job.data.validation,
                                        job.model.context);
+} catch (const InputError& error) {
+  throw InputError(error.what(), "data.path");
 }
 
 }  // namespace kith::train
