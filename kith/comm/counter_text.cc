@@ -17,4 +17,11 @@ std::int64_t parse_counter(std::string_view key, std::string_view text) {
   return value;
 }
 
+std::int64_t add_to_counter(std::string_view key, std::string_view text, std::int64_t delta) {
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(parse_counter(key, text), delta, &sum))
+    throw Error(cat(text, " + ", delta, " is more than a counter holds"), cat("store key '", key, "'"));
+  return sum;
+}
+
 }  // namespace kith::comm

@@ -7,16 +7,18 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/comm/counter_text.h"
+#include "kith/comm/file_will.h"
+#include "kith/comm/net/limit.h"
 
 namespace kith::comm {
 namespace {
@@ -59,9 +61,9 @@ FileStore::FileStore(std::filesystem::path folder) : folder_(std::move(folder)) 
 
 // Letters, digits, '-' and '_' stand for themselves, the rest for %XX, after a letter so that no key names a
 // hidden file. Distinct keys give distinct names.
-std::filesystem::path FileStore::file_of(std::string_view key) const {
+std::filesystem::path FileStore::file_of(std::string_view key, char kind) const {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string name = "k";
+  std::string name(1, kind);
   for (const char c : key) {
     const auto byte = static_cast<unsigned char>(c);
     if (std::isalnum(byte) || c == '-' || c == '_') {
@@ -86,6 +88,26 @@ void FileStore::replace(std::string_view key, std::string_view value) {
   }
 }
 
+FileStore::~FileStore() {
+  if (!will_) return;
+  try {
+    set_once(will_->key, will_->value);
+  } catch (const Error&) {
+    return;  // the folder is gone, or full; the end of the process will tell
+  }
+  withdraw_will();
+}
+
+void FileStore::leave_will(std::string_view key, std::string_view value) {
+  will_ = {std::string(key), std::string(value), write_will(file_of(key, 'w'), value)};
+}
+
+void FileStore::withdraw_will() {
+  std::error_code none;
+  if (will_) std::filesystem::remove(will_->file, none);
+  will_.reset();
+}
+
 void FileStore::set(std::string_view key, std::string_view value) {
   const FolderLock lock(folder_);
   replace(key, value);
@@ -97,21 +119,29 @@ std::optional<std::string> FileStore::get(std::string_view key) {
   return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
-std::optional<std::string> FileStore::wait(std::string_view key, Deadline deadline) {
+std::optional<std::string> FileStore::wait_for(std::string_view key, Deadline deadline,
+                                               std::stop_token stop) {
   using std::chrono::milliseconds;
+  std::optional<net::StopFile> stopped;
+  if (stop.stop_possible()) stopped.emplace(stop);
+  WillWatch wills(file_of(key, 'w'));
   // Asking again costs an open of a missing file; between machines no notification would tell.
   for (Clock::Duration pause = milliseconds(1);;
        pause = std::min<Clock::Duration>(2 * pause, milliseconds(50))) {
     if (auto value = get(key)) return value;
+    if (auto value = wills.due()) return set_once(key, *value);
     const Clock::Time now = SteadyClock().now();
-    if (now >= deadline) return std::nullopt;
-    std::this_thread::sleep_until(std::min(deadline, now + pause));
+    if (now >= deadline || stop.stop_requested()) return std::nullopt;
+    std::vector<pollfd> files = wills.files();
+    files.push_back({stopped ? stopped->fd() : -1, POLLIN, 0});
+    const auto left = std::chrono::ceil<milliseconds>(std::min<Clock::Duration>(deadline - now, pause));
+    ::poll(files.data(), files.size(), static_cast<int>(left.count()));
   }
 }
 
 std::int64_t FileStore::add(std::string_view key, std::int64_t delta) {
   const FolderLock lock(folder_);
-  const std::int64_t sum = parse_counter(key, get(key).value_or("0")) + delta;
+  const std::int64_t sum = add_to_counter(key, get(key).value_or("0"), delta);
   replace(key, std::to_string(sum));
   return sum;
 }

@@ -1,32 +1,45 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
-#include "kith/comm/store.h"
+#include "kith/comm/will_store.h"
 
 namespace kith::comm {
 
 // For workers that are processes sharing a file system: a folder with one file per key. A value appears whole
 // or not at all (written aside, then renamed); changes exclude each other by flock on the file ".lock".
 // Whoever made the folder removes it.
-class FileStore final : public Store {
+class FileStore final : public WillStore {
  public:
   // Creates the folder if need be. Error when that is not possible.
   explicit FileStore(std::filesystem::path folder);
+  // Carries out the will, if there is one.
+  ~FileStore() override;
 
   void set(std::string_view key, std::string_view value) override;
   std::optional<std::string> get(std::string_view key) override;
-  std::optional<std::string> wait(std::string_view key, Deadline deadline) override;
   std::int64_t add(std::string_view key, std::int64_t delta) override;
   std::string set_once(std::string_view key, std::string_view value) override;
+  // Only who waits for the key, on the machine of the process that died, sees its will come true. By one
+  // thread at a time.
+  void leave_will(std::string_view key, std::string_view value) override;
+  void withdraw_will() override;
 
  private:
-  std::filesystem::path file_of(std::string_view key) const;
+  std::optional<std::string> wait_for(std::string_view key, Deadline deadline, std::stop_token stop) override;
+  std::filesystem::path file_of(std::string_view key, char kind = 'k') const;
   // REQUIRES: the lock is held.
   void replace(std::string_view key, std::string_view value);
 
+  struct Will {
+    std::string key, value;
+    std::filesystem::path file;
+  };
+
   const std::filesystem::path folder_;
+  std::optional<Will> will_;
 };
 
 }  // namespace kith::comm

@@ -1,5 +1,7 @@
 #include "kith/comm/memory_store.h"
 
+#include <utility>
+
 #include "kith/comm/counter_text.h"
 
 namespace kith::comm {
@@ -16,16 +18,18 @@ std::optional<std::string> MemoryStore::get(std::string_view key) {
   return found == values_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<std::string> MemoryStore::wait(std::string_view key, Deadline deadline) {
+std::optional<std::string> MemoryStore::wait_for(std::string_view key, Deadline deadline,
+                                                 std::stop_token stop) {
   std::unique_lock lock(mutex_);
-  const bool came = changed_.wait_until(lock, deadline, [&] { return values_.contains(key); });
+  const bool came =
+      changed_.wait_until(lock, std::move(stop), deadline, [&] { return values_.contains(key); });
   return came ? std::optional(values_.find(key)->second) : std::nullopt;
 }
 
 std::int64_t MemoryStore::add(std::string_view key, std::int64_t delta) {
   std::lock_guard lock(mutex_);
   const auto entry = values_.try_emplace(std::string(key), "0").first;
-  const std::int64_t sum = parse_counter(key, entry->second) + delta;
+  const std::int64_t sum = add_to_counter(key, entry->second, delta);
   entry->second = std::to_string(sum);
   changed_.notify_all();
   return sum;

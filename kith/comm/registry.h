@@ -9,6 +9,7 @@
 #include "kith/base/clock.h"
 #include "kith/base/ids.h"
 #include "kith/base/log.h"
+#include "kith/comm/losses.h"
 #include "kith/comm/store.h"
 #include "kith/comm/transport.h"
 
@@ -44,6 +45,8 @@ struct TransportOptions {
   // peer. There it is so whatever this says.
   bool plain_futexes = false;
   NetworkOptions network;
+  // What is found out elsewhere about lost workers; may be null.
+  std::shared_ptr<Losses> losses;
 };
 
 // This is the only place that knows all backends.

@@ -14,38 +14,52 @@ namespace {
 
 using tcp_store::encode;
 using tcp_store::Operation;
+using tcp_store::Request;
 using tcp_store::Status;
 
 }  // namespace
 
 TcpStore::TcpStore(TcpStoreOptions options, Deadline deadline) : options_(std::move(options)) {
-  idle_.push_back(connect(deadline));
+  idle_.push_back(connect(Attempt::first, deadline));
 }
 
-net::Connection TcpStore::connect(Deadline deadline) const {
+net::Connection TcpStore::connect(Attempt attempt, const net::Limit& limit) const {
   net::Connection connection =
-      net::connect({.to = options_.server, .interface = options_.interface, .log = options_.log}, deadline);
-  net::authenticate(connection, options_.secret, net::Side::client, deadline);
+      net::connect_proven({.to = options_.server,
+                           .interface = options_.interface,
+                           .retry = attempt == Attempt::first ? net::Retry::until_limit : net::Retry::never,
+                           .log = options_.log},
+                          options_.secret, limit);
+  connection.lose_after(kSilence);
   return connection;
 }
 
-std::optional<std::string> TcpStore::ask(const std::string& request, Deadline deadline) {
-  std::optional<net::Connection> connection;
+net::Connection TcpStore::idle_or_new(const net::Limit& limit) {
   {
     const std::lock_guard lock(mutex_);
+    if (!lost_.empty()) throw Error(lost_);
     if (!idle_.empty()) {
-      connection = std::move(idle_.back());
+      net::Connection connection = std::move(idle_.back());
       idle_.pop_back();
+      return connection;
     }
   }
-  std::string answer;
+  return connect(Attempt::later, limit);
+}
+
+std::optional<std::string> TcpStore::ask(const std::string& request, const net::Limit& limit) {
+  std::optional<net::Connection> connection;
+  std::optional<tcp_store::Answer> parsed;
   try {
-    if (!connection) connection = connect(deadline);
-    connection->send(request, deadline);
-    answer = connection->await(deadline);
+    connection.emplace(idle_or_new(limit));
+    connection->send(request, limit);
+    parsed = tcp_store::parse_answer(connection->await(limit));
+    if (!parsed) throw Error("its answer is malformed", connection->peer());
   } catch (const InputError&) {
     throw;
   } catch (const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (connection && connection->ended()) lost_ = error.what();
     throw Error(cat("lost: ", error.what()), cat("store at ", net::text_of(options_.server)),
                 "worker 0 holds it: see how that one ended");
   }
@@ -53,42 +67,72 @@ std::optional<std::string> TcpStore::ask(const std::string& request, Deadline de
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(*connection));
   }
-  const std::string_view rest = std::string_view(answer).substr(std::min<std::size_t>(1, answer.size()));
-  if (answer.starts_with(static_cast<char>(Status::value))) return std::string(rest);
-  if (answer.starts_with(static_cast<char>(Status::nothing))) return std::nullopt;
-  throw Error(rest);
+  if (parsed->status == Status::nothing) return std::nullopt;
+  if (parsed->status == Status::error) throw Error(parsed->text);
+  return std::move(parsed->text);
+}
+
+void TcpStore::send_will(std::string_view key, std::string_view value, const net::Limit& limit) {
+  will_->send(encode(Request{Operation::will, std::string(key), std::string(value)}), limit);
+  will_->await(limit);
+}
+
+void TcpStore::leave_will(std::string_view key, std::string_view value) {
+  const Deadline limit = SteadyClock().now() + options_.patience;
+  will_.emplace(connect(Attempt::later, limit));
+  send_will(key, value, limit);
+}
+
+void TcpStore::withdraw_will() {
+  constexpr auto kMoment = std::chrono::seconds(1);
+  try {
+    if (will_) send_will({}, {}, SteadyClock().now() + kMoment);
+  } catch (const Error&) {
+    // A server that is lost, or stopped, has nobody to tell.
+  }
+  will_.reset();
 }
 
 void TcpStore::set(std::string_view key, std::string_view value) {
-  ask(encode({Operation::set, std::string(key), std::string(value)}),
+  ask(encode(Request{Operation::set, std::string(key), std::string(value)}),
       SteadyClock().now() + options_.patience);
 }
 
 std::optional<std::string> TcpStore::get(std::string_view key) {
-  return ask(encode({Operation::get, std::string(key), {}}), SteadyClock().now() + options_.patience);
+  return ask(encode(Request{Operation::get, std::string(key)}), SteadyClock().now() + options_.patience);
 }
 
-std::optional<std::string> TcpStore::wait(std::string_view key, Deadline deadline) {
+std::optional<std::string> TcpStore::wait_for(std::string_view key, Deadline deadline, std::stop_token stop) {
+  std::optional<net::StopFile> file;
+  if (stop.stop_possible()) file.emplace(stop);
   // The server waits. It is asked again now and then, for a deadline may be years away.
   constexpr Clock::Duration kTurn = std::chrono::hours(1);
   for (;;) {
     const Clock::Time now = SteadyClock().now();
     const Clock::Duration turn = std::clamp<Clock::Duration>(deadline - now, Clock::Duration(0), kTurn);
     const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(turn).count();
-    auto value = ask(encode({Operation::wait, std::string(key), std::to_string(milliseconds)}),
-                     now + turn + options_.patience);
+    std::optional<std::string> value;
+    try {
+      value =
+          ask(encode(Request{.operation = Operation::wait, .key = std::string(key), .number = milliseconds}),
+              {now + turn + options_.patience, file ? file->fd() : -1});
+    } catch (const Error&) {
+      // The connection on which the server would answer is closed, and with that it knows.
+      if (stop.stop_requested()) return std::nullopt;
+      throw;
+    }
     if (value || SteadyClock().now() >= deadline) return value;
   }
 }
 
 std::int64_t TcpStore::add(std::string_view key, std::int64_t delta) {
-  const auto sum = ask(encode({Operation::add, std::string(key), std::to_string(delta)}),
+  const auto sum = ask(encode(Request{.operation = Operation::add, .key = std::string(key), .number = delta}),
                        SteadyClock().now() + options_.patience);
   return parse_counter(key, sum.value_or(""));
 }
 
 std::string TcpStore::set_once(std::string_view key, std::string_view value) {
-  return ask(encode({Operation::set_once, std::string(key), std::string(value)}),
+  return ask(encode(Request{Operation::set_once, std::string(key), std::string(value)}),
              SteadyClock().now() + options_.patience)
       .value_or("");
 }

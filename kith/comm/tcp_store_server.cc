@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <condition_variable>
 #include <cstdint>
 #include <list>
@@ -19,61 +18,39 @@
 #include "kith/base/text.h"
 #include "kith/comm/memory_store.h"
 #include "kith/comm/net/handshake.h"
+#include "kith/comm/net/strangers.h"
+#include "kith/comm/tcp_store.h"
 #include "kith/comm/tcp_store_message.h"
 
 namespace kith::comm {
-namespace tcp_store {
-
-std::string encode(const Request& request) {
-  std::string message{static_cast<char>(request.operation)};
-  for (std::size_t i = 0; i < 4; ++i)
-    message += static_cast<char>(request.key.size() >> (8 * i));
-  return message + request.key + request.argument;
-}
-
-Request decode(std::string_view message) {
-  constexpr std::size_t kFixed = 5;
-  std::size_t length = 0;
-  for (std::size_t i = 1; i < kFixed && i < message.size(); ++i)
-    length |= std::size_t{static_cast<unsigned char>(message[i])} << (8 * (i - 1));
-  if (message.size() < kFixed + length)
-    throw Error(cat("a request of ", message.size(), " bytes is cut short"));
-  return {static_cast<Operation>(message[0]), std::string(message.substr(kFixed, length)),
-          std::string(message.substr(kFixed + length))};
-}
-
-}  // namespace tcp_store
-
 namespace {
 
 using net::Handshake;
+using tcp_store::Answer;
 using tcp_store::Operation;
 using tcp_store::Request;
 using tcp_store::Status;
 
 constexpr std::size_t kMostStrangers = 128;  // connections that have not proved themselves yet
+constexpr int kMostAccepts = 32;             // at a time, so that who is here is heard meanwhile
+// For who is in the middle of its proof when the server ends.
+constexpr auto kLastChance = std::chrono::milliseconds(200);
 constexpr int kMostRefusalsTold = 20;
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr auto kAcceptPause = std::chrono::milliseconds(200);  // after running out of descriptors
-
-std::int64_t number_of(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || end != text.data() + text.size())
-    throw Error(cat("'", text, "' is no number"));
-  return value;
-}
 
 struct Client {
   Client(net::Connection accepted, const std::string& secret, Deadline limit)
       : connection(std::move(accepted)), handshake(net::Side::server, secret), deadline(limit) {
     connection.limit(Handshake::kMostBytes);
+    connection.lose_after(TcpStore::kSilence);
   }
 
   net::Connection connection;
   Handshake handshake;
   Deadline deadline;                   // of the handshake, or of the wait
   std::optional<std::string> awaited;  // the key it waits for
+  std::optional<Request> will;         // what it wants set when it ends
   bool over = false;
 
   bool known() const { return handshake.state() == Handshake::State::done; }
@@ -125,7 +102,7 @@ class TcpStoreServer::Loop {
       {
         const std::lock_guard lock(mutex_);
         if (stopping_) return;
-        if (draining_) listener_.reset();
+        if (draining_ && listener_) close_door();
         empty_ = !listener_ && clients_.empty();
         if (empty_) changed_.notify_all();
       }
@@ -146,7 +123,21 @@ class TcpStoreServer::Loop {
       const Clock::Time now = SteadyClock().now();
       for (Client& client : clients_)
         if (!client.over && now >= client.deadline) expire(client);
-      clients_.remove_if([](const Client& client) { return client.over; });
+      bury();
+    }
+  }
+
+  void bury() {
+    for (auto client = clients_.begin(); client != clients_.end();) {
+      if (!client->over) {
+        ++client;
+        continue;
+      }
+      const std::optional<Request> will = std::move(client->will);
+      client = clients_.erase(client);
+      if (!will) continue;
+      values_.set_once(will->key, will->argument);
+      wake(will->key);
     }
   }
 
@@ -159,11 +150,20 @@ class TcpStoreServer::Loop {
     return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
   }
 
+  void close_door() {
+    listener_.reset();
+    for (Client& client : clients_)
+      if (!client.known()) client.deadline = std::min(client.deadline, SteadyClock().now() + kLastChance);
+  }
+
   void accept_all() {
     try {
-      while (auto connection = listener_->accept()) {
+      for (int i = 0; i < kMostAccepts; ++i) {
+        auto connection = listener_->accept();
+        if (!connection) return;
         clients_.emplace_back(std::move(*connection), options_.secret,
                               SteadyClock().now() + options_.handshake_limit);
+        serve(clients_.back());  // an honest one has said hello already
         make_room();
       }
     } catch (const Error& error) {
@@ -172,11 +172,17 @@ class TcpStoreServer::Loop {
     }
   }
 
-  // Strangers that say nothing must not use up the descriptors: the oldest goes.
+  // Strangers that say nothing must not use up the descriptors.
   void make_room() {
-    const auto stranger = [](const Client& client) { return !client.over && !client.known(); };
-    if (std::ranges::count_if(clients_, stranger) <= static_cast<std::ptrdiff_t>(kMostStrangers)) return;
-    refuse(*std::ranges::find_if(clients_, stranger), "too many connections wait to prove themselves");
+    std::vector<Client*> who;
+    std::vector<net::Stranger> strangers;
+    for (Client& client : clients_) {
+      if (client.over || client.known()) continue;
+      who.push_back(&client);
+      strangers.push_back({client.connection.peer(), client.handshake.begun()});
+    }
+    if (who.size() > kMostStrangers)
+      refuse(*who[net::who_goes(strangers)], "too many connections wait to prove themselves");
   }
 
   void expire(Client& client) {
@@ -198,7 +204,7 @@ class TcpStoreServer::Loop {
       }
       if (client.awaited || client.connection.has_unsent()) notice_end(client);
       if (client.connection.ended()) end(client);
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       client.known() ? end(client) : refuse(client, error.what());
     }
   }
@@ -238,7 +244,7 @@ class TcpStoreServer::Loop {
   void answer(Client& client, Status status, std::string_view value) {
     client.deadline = Deadline::max();
     try {
-      client.connection.queue(cat(static_cast<char>(status), value));
+      client.connection.queue(encode(Answer{status, std::string(value)}));
     } catch (const Error&) {
       client.over = true;  // it cannot be reached; whoever made its answer come is not to blame
     }
@@ -250,7 +256,9 @@ class TcpStoreServer::Loop {
 
   void handle(Client& client, const std::string& message) {
     try {
-      const Request request = tcp_store::decode(message);
+      const auto parsed = tcp_store::parse_request(message);
+      if (!parsed) throw Error(cat("a request of ", message.size(), " bytes is malformed"), "store server");
+      const Request& request = *parsed;
       switch (request.operation) {
         case Operation::set:
           values_.set(request.key, request.argument);
@@ -261,21 +269,22 @@ class TcpStoreServer::Loop {
         case Operation::wait:
           return wait(client, request);
         case Operation::add:
-          answer(client, Status::value,
-                 std::to_string(values_.add(request.key, number_of(request.argument))));
+          answer(client, Status::value, std::to_string(values_.add(request.key, request.number)));
           return wake(request.key);
         case Operation::set_once:
           answer(client, Status::value, values_.set_once(request.key, request.argument));
           return wake(request.key);
+        case Operation::will:
+          client.will = request.key.empty() ? std::nullopt : parsed;
+          return answer(client, Status::value, {});
       }
-      throw Error(cat("operation ", int{message[0]}, " is not known"), "store server");
     } catch (const Error& error) {
       answer(client, Status::error, error.what());
     }
   }
 
   void wait(Client& client, const Request& request) {
-    const std::int64_t milliseconds = std::clamp<std::int64_t>(number_of(request.argument), 0, 86'400'000);
+    const std::int64_t milliseconds = std::clamp<std::int64_t>(request.number, 0, 86'400'000);
     const auto value = values_.get(request.key);
     if (value || milliseconds == 0) return answer(client, value);
     client.awaited = request.key;

@@ -1,5 +1,7 @@
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -54,6 +56,28 @@ TEST_P(AnyStore, KeepsAnyKeyAndAnyValue) {
     EXPECT_EQ(another().get(key), key + odd) << key;
   store.set("a", "");
   EXPECT_EQ(another().get("a"), "");
+}
+
+TEST_P(AnyStore, AStopEndsAWaitAtOnceAndNoOther) {
+  Store& store = another();
+  std::stop_source stop;
+  std::atomic<bool> ended = false;
+  std::thread watcher([&] {
+    EXPECT_EQ(store.wait("never", Deadline::max(), stop.get_token()), std::nullopt);
+    ended = true;
+  });
+  std::thread other([&] { EXPECT_EQ(store.wait("later", in_time()), "here"); });
+  EXPECT_EQ(store.wait("never", in(20ms)), std::nullopt);
+  EXPECT_FALSE(ended);
+  const Clock::Time asked = SteadyClock().now();
+  stop.request_stop();
+  watcher.join();
+  EXPECT_LT(SteadyClock().now() - asked, 1s);
+  another().set("later", "here");
+  other.join();
+  // The store is as good as before, and a stop that came first leaves no time to wait.
+  EXPECT_EQ(store.wait("never", in_time(), stop.get_token()), std::nullopt);
+  EXPECT_EQ(store.get("later"), "here");
 }
 
 TEST_P(AnyStore, WaitEndsWithTheKeyOrAtTheDeadline) {

@@ -1,16 +1,21 @@
 #include "kith/comm/tcp_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include "kith/base/error.h"
+#include "kith/comm/file_store.h"
 #include "kith/comm/net/handshake.h"
+#include "kith/comm/net/strangers.h"
 #include "kith/comm/tcp_store_server.h"
 #include "tests/support/worlds.h"
 
@@ -124,6 +129,74 @@ TEST_F(TcpStores, AFloodOfStrangersLeavesRoomAndDoesNotFloodTheLog) {
   EXPECT_LE(log_.count(), 21u);
 }
 
+// Strangers in numbers, some silent, some with a good hello and no proof, while honest clients join and work.
+TEST_F(TcpStores, AFloodOfStrangersKeepsNobodyOut) {
+  serve();
+  const std::string hello = net::Handshake(net::Side::client, "s").opening();
+  constexpr int kEach = 1500;
+  std::atomic<int> strangers = 0;
+  std::vector<std::jthread> floods;
+  for (const bool speaks : {false, true}) {
+    floods.emplace_back([&, speaks] {
+      std::vector<net::Connection> held;
+      for (int i = 0; i < kEach; ++i, ++strangers) {
+        held.push_back(stranger());
+        if (speaks) held.back().queue(hello);
+        if (held.size() == 200) held.erase(held.begin(), held.begin() + 100);
+      }
+    });
+  }
+  int joined = 0;
+  for (; strangers < 2 * kEach; ++joined) {
+    TcpStore honest(options(), in_time());
+    honest.set("k", std::to_string(joined));
+    EXPECT_EQ(honest.get("k"), std::to_string(joined));
+  }
+  EXPECT_GT(joined, 0);
+  EXPECT_LE(log_.count(), 21u);
+}
+
+TEST(Strangers, OfTheHostThatHasMostTheSilentAndOldestGoes) {
+  using net::Stranger;
+  EXPECT_EQ(net::who_goes({Stranger{"10.0.0.1:1"}}), 0u);
+  EXPECT_EQ(net::who_goes({{"10.0.0.1:1"}, {"10.0.0.2:1"}, {"10.0.0.2:2"}}), 1u);
+  EXPECT_EQ(net::who_goes({{"10.0.0.1:1"}, {"10.0.0.2:1", true}, {"10.0.0.2:2"}, {"10.0.0.2:3"}}), 2u);
+  EXPECT_EQ(net::who_goes({{"[::1]:1", true}, {"[::1]:2", true}}), 0u);
+}
+
+// As a server does that has more strangers than it can hear out.
+TEST_F(TcpStores, AClientThatIsTurnedAwayInTheHandshakeComesAgain) {
+  net::Listener listener(net::ListenOptions{{"127.0.0.1", 0}});
+  std::thread server([&] {
+    for (int times = 0; times < 3;) {
+      net::wait_ready(listener.fd(), POLLIN, in_time());
+      if (auto connection = listener.accept()) {
+        ++times;
+        if (times == 2) connection->await(in_time());
+        if (times < 3) continue;
+        net::authenticate(*connection, "s", net::Side::server, in_time());
+        connection->await(in_time());
+        connection->send("vvalue", in_time());
+      }
+    }
+  });
+  TcpStore store({.server = listener.bound(), .secret = "s"}, in_time());
+  EXPECT_EQ(store.get("k"), "value");
+  server.join();
+}
+
+TEST_F(TcpStores, DrainDoesNotWaitForStrangers) {
+  serve("s", 30s);
+  net::Connection silent = stranger();
+  net::Connection half = stranger();
+  half.queue(net::Handshake(net::Side::client, "s").opening());
+  half.await(in_time());
+  { const TcpStore good(options(), in_time()); }
+  const Clock::Time asked = SteadyClock().now();
+  EXPECT_TRUE(server_->drain(in_time()));
+  EXPECT_LT(SteadyClock().now() - asked, 5s) << "the handshake's limit is 30 s";
+}
+
 TEST_F(TcpStores, SurvivesClientsThatDieInTheMiddle) {
   serve();
   TcpStore good(options(), in_time());
@@ -196,6 +269,53 @@ TEST_F(TcpStores, ALostServerIsNamed) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr(place), HasSubstr("worker 0")));
   }
   stopper.join();
+}
+
+TEST_F(TcpStores, AfterALossEveryCallFailsAtOnce) {
+  serve();
+  TcpStore store(options(), in_time());
+  server_.reset();
+  EXPECT_THROW(store.get("k"), Error);
+  const Clock::Time asked = SteadyClock().now();
+  EXPECT_THROW(store.set("k", "v"), Error);
+  EXPECT_THROW(store.wait("k", in_time()), Error);
+  EXPECT_LT(SteadyClock().now() - asked, 1s);
+}
+
+// A server whose process is stopped: its kernel still takes connections and requests.
+TEST(StoppedServer, IsWaitedForAndAStopEndsTheWaitInEveryPhase) {
+  const support::TempFolder folder;
+  FileStore side(folder.path());
+  support::Processes server(1, [&](int) {
+    TcpStoreServer serving(TcpStoreServerOptions{.listen = {{"127.0.0.1", 0}}});
+    FileStore(folder.path()).set("port", std::to_string(serving.bound().port));
+    FileStore(folder.path()).wait("end", in_time());
+    return std::string();
+  });
+  const auto port = static_cast<std::uint16_t>(std::stoi(side.wait("port", in_time()).value()));
+  TcpStore store({.server = {"127.0.0.1", port}}, in_time());
+  server.send(0, SIGSTOP);
+  // The first watch has the idle connection and waits for an answer, the others are in the handshake.
+  std::vector<std::jthread> watchers;
+  for (int i = 0; i < 3; ++i) {
+    watchers.emplace_back([&](const std::stop_token& stop) {
+      EXPECT_EQ(store.wait("never", Deadline::max(), stop), std::nullopt);
+    });
+  }
+  std::this_thread::sleep_for(50ms);  // most are where they are to be stopped; any place is right
+  const Clock::Time asked = SteadyClock().now();
+  watchers.clear();
+  EXPECT_LT(SteadyClock().now() - asked, 1s);
+  // A call whose own deadline passes while the server is stopped has its answer afterwards.
+  std::thread asker([&] { EXPECT_EQ(store.wait("k", in(1ms)), std::nullopt); });
+  std::thread setter([&] { store.set("l", "set"); });
+  std::this_thread::sleep_for(50ms);
+  server.send(0, SIGCONT);
+  asker.join();
+  setter.join();
+  EXPECT_EQ(store.get("l"), "set");
+  side.set("end", "");
+  server.join(30s);
 }
 
 TEST_F(TcpStores, DrainWaitsForEverybodyToLeave) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -43,7 +42,7 @@ bool met_itself(int fd) {
          own.readable() == other.readable();
 }
 
-Attempt attempt(const SocketAddress& to, const std::string& interface, Deadline deadline) {
+Attempt attempt(const SocketAddress& to, const std::string& interface, const Limit& limit) {
   Attempt result{make_socket(to.family()), 0};
   const int fd = result.socket.get();
   if (!interface.empty()) {
@@ -53,7 +52,7 @@ Attempt attempt(const SocketAddress& to, const std::string& interface, Deadline 
   }
   if (::connect(fd, to.get(), to.size) != 0) {
     if (errno != EINPROGRESS && errno != EINTR) return {{}, errno};
-    if (!wait_ready(fd, POLLOUT, deadline)) return {{}, ETIMEDOUT};
+    if (!wait_ready(fd, POLLOUT, limit)) return {{}, ETIMEDOUT};
     socklen_t size = sizeof result.error;
     ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &result.error, &size);
   }
@@ -67,20 +66,23 @@ bool named_loopback(const std::string& host) {
 
 }  // namespace
 
-Connection connect(const ConnectOptions& options, Deadline deadline) {
+Connection connect(const ConnectOptions& options, const Limit& limit) {
   const Clock::Time start = SteadyClock().now();
   bool told = false;
   for (Clock::Duration pause = kFirstPause;; pause = std::min<Clock::Duration>(2 * pause, kLongestPause)) {
     int error = 0;
     for (const SocketAddress& to : resolve(options.to)) {
       // One address of several may swallow packets: it gets its share of the time.
-      const Deadline share = std::min(deadline, SteadyClock().now() + std::chrono::seconds(5));
-      Attempt result = attempt(to, options.interface, share);
+      const Deadline share = std::min(limit.deadline, SteadyClock().now() + std::chrono::seconds(5));
+      Attempt result = attempt(to, options.interface, {share, limit.stop});
       if (result.error == 0) return Connection(std::move(result.socket));
       error = result.error;
     }
     const Clock::Time now = SteadyClock().now();
-    if (now >= deadline) {
+    const bool stopped = wait_ready(limit.stop, POLLIN, now);
+    const bool final =
+        options.retry == Retry::never || (options.retry == Retry::unless_refused && error == ECONNREFUSED);
+    if (now >= limit.deadline || stopped || final) {
       throw Error(cat("cannot connect: ", std::strerror(error)), text_of(options.to),
                   "check that it runs, and that no firewall stands between");
     }
@@ -89,7 +91,7 @@ Connection connect(const ConnectOptions& options, Deadline deadline) {
                                seconds(now - start), " s"));
       told = true;
     }
-    std::this_thread::sleep_until(std::min(deadline, now + pause));
+    wait_ready(-1, 0, {std::min(limit.deadline, now + pause), limit.stop});
   }
 }
 

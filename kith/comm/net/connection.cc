@@ -24,16 +24,7 @@ void set_option(int socket, int level, int name, int value) {
   ::setsockopt(socket, level, name, &value, sizeof value);
 }
 
-// A message goes out at once, and a machine that vanished is noticed in half a minute although nothing is
-// sent.
-void tune(int socket) {
-  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 4);
-  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 30'000);
-}
+constexpr Clock::Duration kSilence = std::chrono::seconds(30);
 
 bool gone(int error) {
   return error == EPIPE || error == ECONNRESET || error == ENOTCONN || error == ETIMEDOUT ||
@@ -42,30 +33,42 @@ bool gone(int error) {
 
 }  // namespace
 
-bool wait_ready(int fd, short events, Deadline deadline) {
+bool wait_ready(int fd, short events, const Limit& limit) {
   for (;;) {
     const Clock::Duration left =
-        std::max<Clock::Duration>(deadline - SteadyClock().now(), Clock::Duration(0));
+        std::max<Clock::Duration>(limit.deadline - SteadyClock().now(), Clock::Duration(0));
     // A deadline may be years away; poll counts in int.
     const auto step = std::min<Clock::Duration>(left, std::chrono::hours(1));
-    pollfd file{fd, events, 0};
+    std::array<pollfd, 2> files{{{fd, events, 0}, {limit.stop, POLLIN, 0}}};
     const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(step).count();
-    const int ready = ::poll(&file, 1, static_cast<int>(timeout));
-    if (ready > 0) return true;
+    const int ready = ::poll(files.data(), files.size(), static_cast<int>(timeout));
+    if (ready > 0) return files[1].revents == 0;
     if (ready < 0 && errno != EINTR) throw Error(cat("cannot wait: ", std::strerror(errno)), "poll");
-    if (SteadyClock().now() >= deadline) return false;
+    if (SteadyClock().now() >= limit.deadline) return false;
   }
 }
 
 Connection::Connection(shm::Descriptor socket) : socket_(std::move(socket)) {
   const int flags = ::fcntl(socket_.get(), F_GETFL);
   ::fcntl(socket_.get(), F_SETFL, flags | O_NONBLOCK);
-  tune(socket_.get());
+  set_option(fd(), IPPROTO_TCP, TCP_NODELAY, 1);
+  lose_after(kSilence);
   SocketAddress other;
   other.size = sizeof other.storage;
   const bool known =
       ::getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&other.storage), &other.size) == 0;
   peer_ = known ? text_of(other.readable()) : "a peer that is gone";
+}
+
+// The kernel asks after a third of the time, and then twice more; TCP_USER_TIMEOUT decides, also where
+// something was sent and waits for its acknowledgement.
+void Connection::lose_after(Clock::Duration silence) {
+  const auto milliseconds = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(silence).count());
+  const int step = std::max(1, milliseconds / 3000);
+  set_option(fd(), SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd(), IPPROTO_TCP, TCP_KEEPIDLE, step);
+  set_option(fd(), IPPROTO_TCP, TCP_KEEPINTVL, step);
+  set_option(fd(), IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds);
 }
 
 void Connection::queue(std::string_view message) {
@@ -125,17 +128,17 @@ std::optional<std::string> Connection::receive() {
   }
 }
 
-void Connection::send(std::string_view message, Deadline deadline) {
+void Connection::send(std::string_view message, const Limit& limit) {
   for (queue(message); has_unsent(); flush()) {
-    if (!wait_ready(fd(), POLLOUT, deadline)) throw Error("does not take a message in time", peer_);
+    if (!wait_ready(fd(), POLLOUT, limit)) throw Error("does not take a message in time", peer_);
   }
 }
 
-std::string Connection::await(Deadline deadline) {
+std::string Connection::await(const Limit& limit) {
   for (;;) {
     if (auto message = receive()) return *message;
     if (ended_) throw Error("closed the connection", peer_);
-    if (!wait_ready(fd(), POLLIN, deadline)) throw Error("does not answer in time", peer_);
+    if (!wait_ready(fd(), POLLIN, limit)) throw Error("does not answer in time", peer_);
   }
 }
 

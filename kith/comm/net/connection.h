@@ -8,6 +8,7 @@
 #include "kith/base/clock.h"
 #include "kith/base/log.h"
 #include "kith/comm/net/address.h"
+#include "kith/comm/net/limit.h"
 #include "kith/comm/shm/descriptor.h"
 
 namespace kith::comm::net {
@@ -38,9 +39,13 @@ class Connection {
   // True once the peer has closed its end (or was reset) and every whole message was received.
   bool ended() const { return ended_; }
 
-  // As above, but waits. Error naming the peer when the deadline passes or the connection ends.
-  void send(std::string_view message, Deadline deadline);
-  std::string await(Deadline deadline);
+  // As above, but waits. Error naming the peer when the limit is reached or the connection ends.
+  void send(std::string_view message, const Limit& limit);
+  std::string await(const Limit& limit);
+
+  // The connection ends when the peer's machine has acknowledged nothing for so long; half a minute at first.
+  // A stopped process is not concerned: its kernel acknowledges.
+  void lose_after(Clock::Duration silence);
 
  private:
   std::optional<std::string> take_message();
@@ -54,16 +59,24 @@ class Connection {
   bool ended_ = false;
 };
 
+// Which failures to connect are taken for a peer that has not come yet.
+enum class Retry {
+  until_limit,     // all
+  unless_refused,  // it has listened there: when its machine says that nobody does, it has ended
+  never,
+};
+
 struct ConnectOptions {
   Address to;
   // From this interface; empty: the kernel's choice.
   std::string interface = {};
+  Retry retry = Retry::until_limit;
   Log* log = nullptr;  // may be null; hears of a long wait
 };
 
-// Connects, and tries again while nobody listens there yet. Error with the last reason when the deadline
-// passes; InputError for a host or interface that does not exist.
-Connection connect(const ConnectOptions& options, Deadline deadline);
+// Connects, and tries again as the options say. Error with the last reason when the limit is
+// reached; InputError for a host or interface that does not exist.
+Connection connect(const ConnectOptions& options, const Limit& limit);
 
 struct ListenOptions {
   Address at;  // port 0: a free one
@@ -91,7 +104,8 @@ class Listener {
   Address bound_;
 };
 
-// Sleeps until the file is ready for `events` (as of poll) or the deadline passes; true when it is ready.
-bool wait_ready(int fd, short events, Deadline deadline);
+// Sleeps until the file is ready for `events` (as of poll) or the limit is reached; true when it is ready. No
+// file (-1) is never ready.
+bool wait_ready(int fd, short events, const Limit& limit);
 
 }  // namespace kith::comm::net

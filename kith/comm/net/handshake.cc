@@ -1,5 +1,6 @@
 #include "kith/comm/net/handshake.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -94,19 +95,36 @@ std::string Handshake::take(std::string_view message) {
   return side_ == Side::client ? take_verdict(message) : take_client_proof(message);
 }
 
-void authenticate(Connection& connection, const std::string& secret, Side side, Deadline deadline) {
+void authenticate(Connection& connection, const std::string& secret, Side side, const Limit& limit) {
   Handshake handshake(side, secret);
   connection.limit(Handshake::kMostBytes);
-  if (side == Side::client) connection.send(handshake.opening(), deadline);
+  if (side == Side::client) connection.send(handshake.opening(), limit);
   while (handshake.state() == Handshake::State::going) {
-    const std::string answer = handshake.take(connection.await(deadline));
-    if (!answer.empty()) connection.send(answer, deadline);
+    const std::string answer = handshake.take(connection.await(limit));
+    if (!answer.empty()) connection.send(answer, limit);
   }
   if (handshake.state() == Handshake::State::refused) {
     throw InputError(handshake.reason(), connection.peer(),
                      "all workers of a run need the same kith and the same run secret");
   }
   connection.limit(std::size_t{64} << 20);
+}
+
+Connection connect_proven(const ConnectOptions& options, const std::string& secret, const Limit& limit) {
+  constexpr auto kFirstPause = std::chrono::milliseconds(10);
+  constexpr auto kLongestPause = std::chrono::milliseconds(500);
+  for (Clock::Duration pause = kFirstPause;; pause = std::min<Clock::Duration>(2 * pause, kLongestPause)) {
+    Connection connection = connect(options, limit);
+    try {
+      authenticate(connection, secret, Side::client, limit);
+      return connection;
+    } catch (const InputError&) {
+      throw;
+    } catch (const Error&) {
+      if (!connection.ended() || SteadyClock().now() >= limit.deadline) throw;
+    }
+    wait_ready(-1, 0, {std::min(limit.deadline, SteadyClock().now() + pause), limit.stop});
+  }
 }
 
 }  // namespace kith::comm::net

@@ -34,6 +34,8 @@ class Handshake {
   // Takes the peer's next message and returns the answer to send; empty: none.
   std::string take(std::string_view message);
   State state() const { return state_; }
+  // The peer has said something.
+  bool begun() const { return !peer_hello_.empty(); }
   // Why it was refused.
   const std::string& reason() const { return reason_; }
 
@@ -58,7 +60,11 @@ class Handshake {
 };
 
 // Runs the handshake on a fresh connection. InputError with the peer and the reason when either side refuses;
-// Error when the deadline passes or the peer closes. The connection is of no use afterwards then.
-void authenticate(Connection& connection, const std::string& secret, Side side, Deadline deadline);
+// Error when the limit is reached or the peer closes. The connection is of no use afterwards then.
+void authenticate(Connection& connection, const std::string& secret, Side side, const Limit& limit);
+
+// Connects and runs the handshake; again when the connection is closed in the middle of it, as a server does
+// that has more strangers than it can hear out. Fails as connect and authenticate do.
+Connection connect_proven(const ConnectOptions& options, const std::string& secret, const Limit& limit);
 
 }  // namespace kith::comm::net

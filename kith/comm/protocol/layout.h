@@ -21,7 +21,7 @@ namespace kith::comm::protocol {
 //
 // Readers are numbered by their index among the transport's workers.
 inline constexpr std::uint64_t kMagic = 0x776f646e6977746bULL;  // "ktwindow"
-inline constexpr std::uint32_t kProtocol = 3;
+inline constexpr std::uint32_t kProtocol = 4;
 inline constexpr std::size_t kLine = 64;
 
 // What both sides must agree on; constant after construction.

@@ -53,21 +53,29 @@ std::string default_interface() {
   return "lo";
 }
 
+std::string text_of(const Presence& presence) {
+  return cat(presence.machine, "\n", net::text_of(presence.address));
+}
+
+Presence parse_presence(std::string_view text, std::string_view place) {
+  const std::vector<std::string> parts = split(text, '\n');
+  if (parts.size() != 2)
+    throw InputError(cat("'", text, "'"), place, "run the same build of kith everywhere");
+  return {parts[0], net::parse_address(parts[1], place)};
+}
+
 std::vector<Presence> exchange_presence(Store& store, WorkerId self, const Presence& own,
-                                        const std::vector<WorkerId>& workers, Deadline deadline) {
-  store.set(key(self), cat(own.machine, "\n", text_of(own.address)));
+                                        const std::vector<WorkerId>& workers, Deadline deadline,
+                                        const std::stop_token& stop) {
+  store.set(key(self), text_of(own));
   std::vector<Presence> presences;
   for (const WorkerId worker : workers) {
-    const auto text = store.wait(key(worker), deadline);
+    const auto text = store.wait(key(worker), deadline, stop);
     if (!text) {
       throw Error(cat(worker, " has not come to the store in time"), cat(self, " joins its run"),
                   "start every worker, and give all of them the same store");
     }
-    const std::vector<std::string> parts = split(*text, '\n');
-    const std::string place = cat("what ", worker, " left in the store");
-    if (parts.size() != 2)
-      throw InputError(cat("'", *text, "'"), place, "run the same build of kith everywhere");
-    presences.push_back({parts[0], net::parse_address(parts[1], place)});
+    presences.push_back(parse_presence(*text, cat("what ", worker, " left in the store")));
   }
   return presences;
 }

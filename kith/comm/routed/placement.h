@@ -24,10 +24,15 @@ struct Presence {
   net::Address address;  // where its listener is
 };
 
+// The text that stands for it in the store, and back; InputError naming `place` when it is malformed.
+std::string text_of(const Presence& presence);
+Presence parse_presence(std::string_view text, std::string_view place);
+
 // Tells this worker's presence, and waits for everybody's, in the order of `workers`. Error naming who has
-// not come by the deadline.
+// not come by the deadline, or when a stop was requested.
 std::vector<Presence> exchange_presence(Store& store, WorkerId self, const Presence& own,
-                                        const std::vector<WorkerId>& workers, Deadline deadline);
+                                        const std::vector<WorkerId>& workers, Deadline deadline,
+                                        const std::stop_token& stop = {});
 
 // Numbers machines from 0 by their first worker, as Transport::machines does.
 std::vector<int> number_machines(const std::vector<Presence>& presences);

@@ -22,7 +22,8 @@ RoutedTransport::RoutedTransport(const TransportOptions& options, Route route) :
   const routed::Presence own{network.machine.empty() ? routed::this_machine() : network.machine,
                              listener.bound()};
   const std::vector<routed::Presence> presences = routed::exchange_presence(
-      *options.store, options.self, own, options.workers, SteadyClock().now() + network.meet_within);
+      *options.store, options.self, own, options.workers, SteadyClock().now() + network.meet_within,
+      options.losses ? options.losses->any() : std::stop_token());
   context_ = std::make_shared<mapped::Context>(options.self, options.workers, options.log, options.long_wait,
                                                routed::number_machines(presences));
   ucx::DriverOptions driver{.secret = network.secret,
@@ -38,9 +39,22 @@ RoutedTransport::RoutedTransport(const TransportOptions& options, Route route) :
     machine_.emplace(*context_, *options.store, shm::Life::watching(options.plain_futexes));
   if (!driver.addresses.empty())
     driver_ = std::make_shared<ucx::Driver>(context_, std::move(listener), std::move(driver));
+  if (options.losses != nullptr)
+    losses_ = options.losses->listen([this](WorkerId worker) { heed_end(worker); });
+}
+
+void RoutedTransport::heed_end(WorkerId worker) {
+  const int index = context_->index_of(worker);
+  if (index == context_->self_index()) return;
+  if (mapped(index)) {
+    machine_->heed_end(index);
+  } else {
+    driver_->heed_end(index);
+  }
 }
 
 RoutedTransport::~RoutedTransport() {
+  losses_.reset();
   if (driver_ != nullptr) driver_->stop();
 }
 

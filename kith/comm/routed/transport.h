@@ -37,12 +37,14 @@ class RoutedTransport final : public Transport {
 
  private:
   bool mapped(int worker) const;
+  void heed_end(WorkerId worker);
 
   const Route route_;
   const std::unique_ptr<shm::PayloadMemory> payloads_ = shm::host_payloads();
   std::shared_ptr<mapped::Context> context_;
   std::optional<shm::Machine> machine_;  // where somebody shares it
   std::shared_ptr<ucx::Driver> driver_;  // where somebody is elsewhere
+  std::shared_ptr<const void> losses_;   // who tells of them calls into what is above
 };
 
 }  // namespace kith::comm

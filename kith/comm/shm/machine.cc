@@ -52,6 +52,10 @@ void Machine::report_lost(int worker, bool died) {
   }
 }
 
+void Machine::heed_end(int peer) {
+  report_lost(peer, true);
+}
+
 std::vector<mapped::PeerBlock> Machine::open(const WindowOptions& window, const OwnMemory& own,
                                              const std::vector<int>& indices, PayloadMemory& payloads,
                                              Deadline deadline) {

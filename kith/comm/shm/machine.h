@@ -34,6 +34,9 @@ class Machine {
                                       const std::vector<int>& peers, PayloadMemory& payloads,
                                       Deadline deadline);
 
+  // That worker's process has ended; perhaps before it was met.
+  void heed_end(int peer);
+
  private:
   void report_lost(int worker, bool died);
 

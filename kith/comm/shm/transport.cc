@@ -17,7 +17,12 @@ ShmTransport::ShmTransport(const TransportOptions& options, std::string_view bac
       device_payloads_(std::move(device_payloads)),
       context_(
           std::make_shared<mapped::Context>(options.self, options.workers, options.log, options.long_wait)),
-      machine_(*context_, *options.store, shm::Life::watching(options.plain_futexes)) {}
+      machine_(*context_, *options.store, shm::Life::watching(options.plain_futexes)) {
+  if (options.losses == nullptr) return;
+  losses_ = options.losses->listen([this](WorkerId worker) {
+    if (worker != self()) machine_.heed_end(context_->index_of(worker));
+  });
+}
 
 std::unique_ptr<Window> ShmTransport::open(const WindowOptions& asked, Deadline deadline) {
   WindowOptions options = mapped::checked(asked, *context_);

@@ -37,6 +37,7 @@ class ShmTransport final : public Transport {
   const std::unique_ptr<shm::PayloadMemory> device_payloads_;  // null: none
   const std::shared_ptr<mapped::Context> context_;
   shm::Machine machine_;
+  std::shared_ptr<const void> losses_;  // who tells of them calls into what is above
 };
 
 // Empty when the backend works here, else what is missing.

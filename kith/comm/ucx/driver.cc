@@ -11,6 +11,7 @@
 #include "kith/base/sha256.h"
 #include "kith/base/text.h"
 #include "kith/comm/shm/short_turns.h"
+#include "kith/comm/ucx/lifeline_message.h"
 
 namespace kith::comm::ucx {
 namespace {
@@ -29,6 +30,9 @@ constexpr Clock::Duration kAftermath = milliseconds(200);
 // UCX gives up what was under way when told so; this is for when it does not.
 constexpr Clock::Duration kBurial = seconds(1);
 constexpr Clock::Duration kStep = milliseconds(5);
+// What comes in without a pause must not hold up what this worker publishes: its commands are looked at
+// between turns.
+constexpr Clock::Duration kTurn = std::chrono::microseconds(500);
 
 std::uint64_t random_token() {
   const std::string bytes = random_bytes(sizeof(std::uint64_t));
@@ -96,8 +100,11 @@ void Driver::run(std::promise<void> started) {
   next_beat_ = SteadyClock().now() + Lifeline::kBeat;
   for (;;) {
     bool active = run_commands();
-    while (worker_->progress())
+    const Clock::Time turn_ends = SteadyClock().now() + kTurn;
+    while (worker_->progress()) {
       active = true;
+      if (SteadyClock().now() >= turn_ends) break;
+    }
     for (auto& [index, place] : places_)
       exchange_.pump(index);
     beat();
@@ -178,9 +185,9 @@ void Driver::watch_sockets(Rest rest) {
 }
 
 void Driver::take_message(std::span<const std::byte> bytes, Delivery& delivery) {
-  Envelope envelope;
-  if (bytes.size() < sizeof envelope) return complain("a stranger", "a message that is too short");
-  std::memcpy(&envelope, bytes.data(), sizeof envelope);
+  const auto message = parse_message(bytes);
+  if (!message) return complain("a stranger", cat("a malformed message of ", bytes.size(), " bytes"));
+  const Envelope& envelope = message->envelope;
   const auto found = places_.find(envelope.from);
   if (found == places_.end() || envelope.token != found->second.peer.token()) {
     return complain("a stranger",
@@ -189,7 +196,7 @@ void Driver::take_message(std::span<const std::byte> bytes, Delivery& delivery) 
   Place& place = found->second;
   if (envelope.kind == Kind::greet) return place.peer.count_greeting();
   const std::string wrong =
-      exchange_.take(envelope.from, bytes, delivery, [&place] { place.peer.count_received(); });
+      exchange_.take(envelope.from, *message, delivery, [&place] { place.peer.count_received(); });
   if (wrong.empty() || std::exchange(place.complained, true)) return;
   context_->log().warning(
       cat(context_->self(), " drops what ", context_->worker(envelope.from), " sent: ", wrong));
@@ -209,7 +216,7 @@ void Driver::beat() {
     if (place.state != State::met) continue;
     Lifeline& lifeline = *place.peer.lifeline();
     try {
-      lifeline.beat(now, "b");
+      lifeline.beat(now, encode(Beat{}));
     } catch (const Error& e) {
       lose(index, cat("is lost: ", e.what()));
       continue;
@@ -241,7 +248,7 @@ void Driver::see_off() {
     if (place.state == State::leaving) {
       const bool ended = place.peer.lifeline()->connection().ended();
       if (place.farewell && place.peer.received() >= *place.farewell) {
-        say(index, "a");
+        say(index, encode(FarewellHeard{}));
         lose(index, {});
       } else if ((failed && ended) || now - place.since > (place.farewell ? kLinger : kAftermath)) {
         lose(index, cat("died", failed ? cat(" (", place.failure, ")") : ""));

@@ -22,6 +22,8 @@
 
 namespace kith::comm::ucx {
 
+struct Greeting;
+
 struct DriverOptions {
   std::string secret;                     // of the run; empty: none
   std::string interface;                  // to connect from
@@ -48,6 +50,9 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
   // Waits until every peer has opened it too. Fails as Transport::open does.
   std::vector<mapped::PeerBlock> gather(const WindowOptions& options, const WindowLink& link,
                                         Deadline deadline);
+
+  // That worker's process has ended. What is known of one that was met is better known here.
+  void heed_end(int peer);
 
   // Says goodbye: what was published goes out first, for a while at most. Peers see this worker close in
   // order. Links do nothing afterwards.
@@ -115,10 +120,10 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
   bool admit(Stranger& stranger);
   void adopt(int index, net::Connection connection);
   void listen_to(int index);
-  void hear(int index, std::string_view message);
+  void hear(int index, std::string_view bytes);
   std::string hello_for(int index) const;
   // Empty, or why the two cannot work together.
-  std::string take_hello(int index, std::string_view message);
+  std::string take_greeting(int index, const Greeting& greeting);
   void refuse(int index, const std::string& why);
   // Now, or when it is met.
   void say(int index, std::string message);

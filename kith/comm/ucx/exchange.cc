@@ -1,7 +1,6 @@
 #include "kith/comm/ucx/exchange.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "kith/base/check.h"
@@ -18,13 +17,6 @@ namespace {
 
 bool latest(const NetWindow& window) {
   return window.own.control.head().mode == static_cast<std::uint32_t>(WindowMode::latest);
-}
-
-template <class T>
-T from_bytes(std::span<const std::byte> bytes) {
-  T value;
-  std::memcpy(static_cast<void*>(&value), bytes.data(), sizeof value);
-  return value;
 }
 
 }  // namespace
@@ -200,24 +192,23 @@ void Exchange::ask(NetWindow& window, int peer, Word v) {
   post_.tell(peer, {.kind = Kind::ask, .window = side.number, .word = v});
 }
 
-std::string Exchange::take(int from, std::span<const std::byte> bytes, Delivery& delivery,
+std::string Exchange::take(int from, const Message& message, Delivery& delivery,
                            std::function<void()> handled) {
-  const auto envelope = from_bytes<Envelope>(bytes);
+  const Envelope& envelope = message.envelope;
   const auto found = windows_.find(envelope.window);
   // It may have been closed before the peer knew.
   const std::shared_ptr<NetWindow> window = found == windows_.end() ? nullptr : found->second;
   const bool shared = window != nullptr && window->sides.contains(from);
   if (envelope.kind == Kind::data) {
-    if (!shared || bytes.size() != sizeof(DataHeader)) {
+    if (!shared) {
       handled();
-      return shared || window != nullptr ? "data for a window that it does not share" : std::string();
+      return window != nullptr ? "data for a window that it does not share" : std::string();
     }
-    const auto header = from_bytes<DataHeader>(bytes);
-    if (!window->sides.at(from).mirror.plausible(header, delivery.bytes())) {
+    if (!window->sides.at(from).mirror.plausible(message.data, delivery.bytes())) {
       handled();
       return cat("an impossible version of window ", window->name);
     }
-    take_data(from, window, header, delivery, std::move(handled));
+    take_data(from, window, message.data, delivery, std::move(handled));
     return {};
   }
   if (window == nullptr) return {};

@@ -73,8 +73,7 @@ class Exchange {
 
   // A message of that peer; `handled` is told when its payload has come or was dropped. Empty, or what is
   // wrong with it.
-  std::string take(int from, std::span<const std::byte> header, Delivery& delivery,
-                   std::function<void()> handled);
+  std::string take(int from, const Message& message, Delivery& delivery, std::function<void()> handled);
 
   // Starts sending what waits, while there is room.
   void pump(int peer);

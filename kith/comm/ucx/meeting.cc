@@ -2,7 +2,7 @@
 // leave.
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "kith/base/check.h"
@@ -10,49 +10,20 @@
 #include "kith/base/text.h"
 #include "kith/comm/mapped/wait_note.h"
 #include "kith/comm/mapped/window.h"
+#include "kith/comm/net/strangers.h"
 #include "kith/comm/ucx/driver.h"
+#include "kith/comm/ucx/lifeline_message.h"
 
 namespace kith::comm::ucx {
 namespace {
 
-using protocol::Head;
-
-// On the lifeline, a message is one of these letters and what belongs to it.
-constexpr char kHello = 'h';   // Hello, then the sender's UCX address
-constexpr char kWindow = 'w';  // Head, the sender's number for the window, its name
-constexpr char kBeat = 'b';
-constexpr char kFarewell = 'f';  // the number of stripes sent
-constexpr char kFarewellHeard = 'a';
-
-// Later protocols keep the first three fields.
-struct Hello {
-  std::uint64_t magic = protocol::kMagic;
-  std::uint32_t protocol = protocol::kProtocol;
-  std::int32_t worker = -1;
-  std::uint64_t workers_digest = 0;
-  std::uint64_t token = 0;  // to be shown in messages to the sender
-  std::uint64_t lanes = 0;
-};
-
 constexpr std::size_t kMostBytes = 64 << 10;  // of a message
 constexpr std::size_t kMostStrangers = 256;
+constexpr int kMostAccepts = 32;               // at a time, so that who is here is heard meanwhile
+constexpr std::size_t kMostWindows = 1 << 16;  // announced by a peer and not opened here
 constexpr Clock::Duration kStrangerTime = std::chrono::seconds(10);
 constexpr Clock::Duration kDeafTime = std::chrono::seconds(1);  // when descriptors have run out
 constexpr std::string_view kRemedy = "run the same build of kith with the same workers everywhere";
-
-template <class T>
-std::string to_bytes(const T& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
-// Nothing when there are too few.
-template <class T>
-std::optional<T> from_bytes(std::string_view bytes) {
-  if (bytes.size() < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(static_cast<void*>(&value), bytes.data(), sizeof value);
-  return value;
-}
 
 }  // namespace
 
@@ -71,7 +42,7 @@ std::shared_ptr<Driver::WindowLink> Driver::announce(const WindowOptions& option
   post([this, window] {
     exchange_.add(window);
     for (const auto& [peer, side] : window->sides) {
-      say(peer, cat(kWindow, to_bytes(window->own.control.head()), to_bytes(window->number), window->name));
+      say(peer, encode(WindowOpened{window->own.control.head(), window->number, window->name}));
     }
   });
   return link;
@@ -82,10 +53,12 @@ void Driver::meet_all(const std::vector<int>& peers, Deadline deadline) {
     const auto index = static_cast<std::size_t>(peer);
     // Of two workers the one with the greater index connects.
     if (peer > context_->self_index() || connected_[index] || context_->liveness().lost(peer)) continue;
-    auto connection = std::make_shared<net::Connection>(net::connect(
-        {.to = options_.addresses.at(peer), .interface = options_.interface, .log = &context_->log()},
-        deadline));
-    net::authenticate(*connection, options_.secret, net::Side::client, deadline);
+    auto connection =
+        std::make_shared<net::Connection>(net::connect_proven({.to = options_.addresses.at(peer),
+                                                               .interface = options_.interface,
+                                                               .retry = net::Retry::unless_refused,
+                                                               .log = &context_->log()},
+                                                              options_.secret, deadline));
     connected_[index] = true;
     post([this, peer, connection] { adopt(peer, std::move(*connection)); });
   }
@@ -137,6 +110,13 @@ std::vector<mapped::PeerBlock> Driver::gather(const WindowOptions& options, cons
   return blocks;
 }
 
+void Driver::heed_end(int peer) {
+  post([this, peer] {
+    const auto found = places_.find(peer);
+    if (found != places_.end() && found->second.state == State::absent) lose(peer, "ended before it was met");
+  });
+}
+
 // --- the thread ---
 
 void Driver::say(int index, std::string message) {
@@ -162,7 +142,7 @@ std::string Driver::hello_for(int index) const {
   hello.workers_digest = context_->workers_digest();
   hello.token = places_.at(index).peer.token();
   hello.lanes = static_cast<std::uint64_t>(options_.lanes);
-  return kHello + to_bytes(hello) + worker_->address();
+  return encode(Greeting{hello, worker_->address()});
 }
 
 void Driver::adopt(int index, net::Connection connection) {
@@ -174,7 +154,7 @@ void Driver::adopt(int index, net::Connection connection) {
 }
 
 void Driver::accept_all() {
-  while (strangers_.size() < kMostStrangers) {
+  for (int i = 0; i < kMostAccepts; ++i) {
     std::optional<net::Connection> connection;
     try {
       connection = listener_.accept();
@@ -190,11 +170,19 @@ void Driver::accept_all() {
   std::erase_if(strangers_, [&](Stranger& stranger) {
     try {
       return admit(stranger);
-    } catch (const Error& e) {
+    } catch (const std::exception& e) {
       complain(stranger.connection.peer(), e.what());
       return true;
     }
   });
+  while (strangers_.size() > kMostStrangers) {
+    std::vector<net::Stranger> seen;
+    for (const Stranger& stranger : strangers_)
+      seen.push_back({stranger.connection.peer(), stranger.handshake.begun()});
+    const auto leaver = std::next(strangers_.begin(), static_cast<std::ptrdiff_t>(net::who_goes(seen)));
+    complain(leaver->connection.peer(), "too many connections wait to prove themselves");
+    strangers_.erase(leaver);
+  }
 }
 
 bool Driver::admit(Stranger& stranger) {
@@ -210,8 +198,9 @@ bool Driver::admit(Stranger& stranger) {
       if (stranger.handshake.state() == net::Handshake::State::done) connection.limit(kMostBytes);
       continue;
     }
-    const auto hello = from_bytes<Hello>(std::string_view(*message).substr(1));
-    const int index = hello ? context_->index_of(WorkerId{hello->worker}) : -1;
+    const auto words = parse_lifeline(*message);
+    const auto* greeting = words ? std::get_if<Greeting>(&*words) : nullptr;
+    const int index = greeting != nullptr ? context_->index_of(WorkerId{greeting->hello.worker}) : -1;
     const auto found = places_.find(index);
     if (found == places_.end() || found->second.state != State::absent) {
       complain(connection.peer(), "it says it is a worker that is not expected");
@@ -224,23 +213,21 @@ bool Driver::admit(Stranger& stranger) {
   return connection.ended() || SteadyClock().now() - stranger.since > kStrangerTime;
 }
 
-std::string Driver::take_hello(int index, std::string_view message) {
-  const auto hello = from_bytes<Hello>(message.substr(1));
-  if (!hello || message.front() != kHello) return "its first words are no hello";
-  if (hello->magic != protocol::kMagic)
-    return cat("its magic is ", hello->magic, ", this worker's ", protocol::kMagic);
+std::string Driver::take_greeting(int index, const Greeting& greeting) {
+  const Hello& hello = greeting.hello;
+  if (hello.magic != protocol::kMagic)
+    return cat("its magic is ", hello.magic, ", this worker's ", protocol::kMagic);
   const WorkerId peer = context_->worker(index);
-  if (hello->protocol != protocol::kProtocol) {
-    return cat(peer, " speaks protocol version ", hello->protocol, ", ", context_->self(), " version ",
+  if (hello.protocol != protocol::kProtocol) {
+    return cat(peer, " speaks protocol version ", hello.protocol, ", ", context_->self(), " version ",
                protocol::kProtocol);
   }
-  if (hello->worker != peer.value || hello->workers_digest != context_->workers_digest())
+  if (hello.worker != peer.value || hello.workers_digest != context_->workers_digest())
     return cat(peer, " belongs to another list of workers than ", context_->self());
+  if (hello.lanes < 1 || hello.lanes > Peer::kMostLanes) return cat("it opens ", hello.lanes, " lanes");
   Place& place = places_.at(index);
-  place.peer.meet(
-      *worker_,
-      {std::string(message.substr(1 + sizeof(Hello))), hello->token, static_cast<int>(hello->lanes)},
-      options_.lanes, [&place](std::string_view why) { place.failure = why; });
+  place.peer.meet(*worker_, {greeting.address, hello.token, static_cast<int>(hello.lanes)}, options_.lanes,
+                  [&place](std::string_view why) { place.failure = why; });
   place.state = State::met;
   for (std::string& waiting : std::exchange(place.to_say, {}))
     say(index, std::move(waiting));
@@ -266,7 +253,7 @@ void Driver::listen_to(int index) {
       hear(index, *message);
       if (place.state == State::dying) return;
     }
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     return lose(index, cat("is lost: ", e.what()));
   }
   if (!connection.ended() || place.state == State::leaving) return;
@@ -275,46 +262,38 @@ void Driver::listen_to(int index) {
   place.since = SteadyClock().now();
 }
 
-void Driver::hear(int index, std::string_view message) {
+void Driver::hear(int index, std::string_view bytes) {
   Place& place = places_.at(index);
-  if (message.empty()) return;
+  const auto message = parse_lifeline(bytes);
+  if (!message) return refuse(index, "it speaks of something unknown");
   if (place.state == State::meeting) {
-    std::string wrong;
+    std::string wrong = "its first words are no hello";
     try {
-      wrong = take_hello(index, message);
+      if (const auto* greeting = std::get_if<Greeting>(&*message)) wrong = take_greeting(index, *greeting);
     } catch (const Error& e) {
       wrong = e.what();  // UCX finds no way to that peer
     }
     if (!wrong.empty()) refuse(index, wrong);
     return;
   }
-  const std::string_view rest = message.substr(1);
-  switch (message.front()) {
-    case kWindow: {
-      const auto head = from_bytes<Head>(rest);
-      const auto number =
-          head ? from_bytes<std::uint64_t>(rest.substr(sizeof(Head))) : std::optional<std::uint64_t>();
-      if (!number) return refuse(index, "it announces a window in words of another kind");
-      std::lock_guard lock(mutex_);
-      opened_[static_cast<std::size_t>(index)].emplace(rest.substr(sizeof(Head) + sizeof *number),
-                                                       Opened{*head, *number});
-      changed_.notify_all();
-      return;
+  if (std::holds_alternative<Greeting>(*message)) return refuse(index, "it says hello twice");
+  if (const auto* opened = std::get_if<WindowOpened>(&*message)) {
+    std::unique_lock lock(mutex_);
+    auto& from_peer = opened_[static_cast<std::size_t>(index)];
+    if (from_peer.size() >= kMostWindows) {
+      lock.unlock();
+      return refuse(index, "it announces windows without end");
     }
-    case kBeat:
-      return;
-    case kFarewell:
-      place.farewell = from_bytes<std::uint64_t>(rest).value_or(0);
-      place.state = State::leaving;
-      place.since = SteadyClock().now();
-      place.parted = true;
-      return;
-    case kFarewellHeard:
-      place.parted = true;
-      return;
-    default:
-      return refuse(index, "it speaks of something unknown");
+    from_peer.emplace(opened->name, Opened{opened->head, opened->number});
+    changed_.notify_all();
   }
+  if (const auto* farewell = std::get_if<Farewell>(&*message)) {
+    place.farewell = farewell->stripes;
+    place.state = State::leaving;
+    place.since = SteadyClock().now();
+    place.parted = true;
+  }
+  if (std::holds_alternative<FarewellHeard>(*message)) place.parted = true;
 }
 
 void Driver::tell_openers() {
@@ -333,7 +312,7 @@ void Driver::say_farewells() {
     if (place.state != State::met || place.said_farewell) continue;
     if (!exchange_.idle(index) || place.peer.busy()) continue;
     place.said_farewell = true;
-    say(index, kFarewell + to_bytes(place.peer.sent()));
+    say(index, encode(Farewell{place.peer.sent()}));
   }
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "kith/comm/protocol/word.h"
 
@@ -37,5 +40,13 @@ struct DataHeader {
   std::uint32_t codec = 0;
   std::uint32_t unused = 0;
 };
+
+struct Message {
+  Envelope envelope;
+  DataHeader data = {};  // meaningful where the kind is `data`
+};
+
+// What a peer sent may be anything: nothing when it is not such a header.
+std::optional<Message> parse_message(std::span<const std::byte> bytes);
 
 }  // namespace kith::comm::ucx

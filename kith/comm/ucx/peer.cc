@@ -46,6 +46,11 @@ void Peer::meet(Worker& worker, const Introduction& theirs, int lanes,
   }
 }
 
+// No lane has a second.
+void Peer::count_greeting() {
+  if (greetings_due_ > (met() ? 0 : -kMostLanes)) --greetings_due_;
+}
+
 void Peer::tell(const Envelope& envelope) {
   if (met()) tell(*lanes_[0], envelope, [](bool) {});
 }

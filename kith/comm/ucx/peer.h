@@ -34,7 +34,8 @@ class Peer {
   void meet(Worker& worker, const Introduction& theirs, int lanes,
             const std::function<void(std::string_view why)>& on_failure);
   bool met() const { return !lanes_.empty(); }
-  void count_greeting() { --greetings_due_; }
+  static constexpr int kMostLanes = 64;
+  void count_greeting();
   // Messages pass in both directions on every lane.
   bool open() const { return met() && greetings_due_ == 0 && greetings_in_flight_ == 0; }
 
@@ -66,7 +67,7 @@ class Peer {
   const std::uint64_t token_;
   std::optional<Lifeline> lifeline_;
   std::uint64_t their_token_ = 0;
-  int greetings_due_ = 0;  // of the peer, one for each of its lanes
+  int greetings_due_ = 0;  // of the peer, one for each of its lanes; negative: some came before its hello
   int greetings_in_flight_ = 0;
   std::vector<std::unique_ptr<Endpoint>> lanes_;
   std::deque<std::shared_ptr<Letter>> letters_;  // not sent out whole

@@ -18,14 +18,13 @@ using Done = std::function<void(bool complete)>;
 // The payload of a message being delivered; lives as long as the call that hands it over.
 class Delivery {
  public:
+  Delivery(const void* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+
   std::size_t bytes() const { return bytes_; }
   // A payload that nobody copies is dropped.
   void copy_to(std::byte* to) const;
 
  private:
-  friend class Worker;
-  Delivery(const void* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
-
   const void* const data_;
   const std::size_t bytes_;
 };
