@@ -38,6 +38,7 @@ std::vector<Fact> decode_facts(const std::string& text) {
     facts.push_back({text.substr(second + 1, name), text.substr(second + 1 + name, value)});
     at = second + 1 + name + value;
   }
+  if (facts.empty()) throw Error("a worker's facts are empty", "store");
   return facts;
 }
 

@@ -7,7 +7,8 @@
 
 namespace kith::launch {
 
-// A worker's facts as one value of a store, and back. Error when the value is malformed.
+// A worker's facts as one value of a store, and back. Error when the value is malformed; there is at least
+// one.
 std::string encode_facts(const std::vector<Fact>& facts);
 std::vector<Fact> decode_facts(const std::string& text);
 

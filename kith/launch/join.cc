@@ -18,6 +18,7 @@
 #include "kith/comm/tcp_store.h"
 #include "kith/launch/agreement.h"
 #include "kith/launch/backend.h"
+#include "kith/launch/vigil.h"
 
 namespace kith::launch {
 namespace {
@@ -78,23 +79,55 @@ comm::net::Address reach(const comm::net::Address& bound) {
   return bound.host == "0.0.0.0" ? comm::net::Address{"127.0.0.1", bound.port} : bound;
 }
 
-// Waits, and says for whom when it takes long.
-std::optional<std::string> wait_for(comm::Store& store, const std::string& key, Deadline deadline, Log* log,
+std::shared_ptr<comm::WillStore> open_store(const Assignment& assignment, Log* log, Deadline deadline,
+                                            std::unique_ptr<comm::TcpStoreServer, Farewell>& server) {
+  if (assignment.store->is_folder()) return std::make_shared<comm::FileStore>(assignment.store->folder);
+  if (assignment.worker == 0) server.reset(serve(assignment, log).release());
+  comm::TcpStoreOptions client{.server = server ? reach(server->bound()) : assignment.store->address,
+                               .secret = assignment.secret,
+                               .log = log};
+  if (!server) client.interface = assignment.interface;
+  return std::make_shared<comm::TcpStore>(client, deadline);
+}
+
+// What the parts of joining share.
+struct Joining {
+  const Assignment& assignment;
+  const JoinOptions& options;
+  const Deadline deadline;
+  comm::WillStore& store;
+  std::unique_ptr<Vigil> vigil;
+};
+
+[[noreturn]] void fail_without(WorkerId worker, const Assignment& assignment) {
+  throw Error(cat(worker, " ended before everybody had joined"), own_name(assignment), "see how it ended");
+}
+
+// Waits, and says for whom when it takes long. Error when somebody ends meanwhile.
+std::optional<std::string> wait_for(const Joining& joining, const std::string& key, Deadline deadline,
                                     const std::string& explanation) {
+  const std::stop_token stop = joining.vigil->losses()->any();
   const Deadline patient = std::min<Deadline>(deadline, SteadyClock().now() + kLongWait);
-  if (auto value = store.wait(key, patient)) return value;
-  if (patient == deadline) return std::nullopt;
-  if (log) log->info(explanation);
-  return store.wait(key, deadline);
+  auto value = joining.store.wait(key, patient, stop);
+  if (!value && patient < deadline && !stop.stop_requested()) {
+    if (Log* log = joining.options.log) log->info(explanation);
+    value = joining.store.wait(key, deadline, stop);
+  }
+  if (value || !stop.stop_requested()) return value;
+  // Whoever ended may have done so because of what the key says.
+  value = joining.store.get(key);
+  if (!value) fail_without(joining.vigil->ended().value(), joining.assignment);
+  return value;
 }
 
 // Worker 0's part: hears everybody out and publishes what it found.
-void judge(comm::Store& store, const Assignment& assignment, Deadline deadline, Log* log) {
+void judge(const Joining& joining) {
+  const Assignment& assignment = joining.assignment;
   std::vector<std::vector<Fact>> facts;
   std::vector<int> missing;
   for (int worker = 0; worker < assignment.workers; ++worker) {
     const std::string explanation = cat("waits for worker ", worker, " to join, of ", assignment.workers);
-    const auto told = wait_for(store, key_of(worker), deadline, log, explanation);
+    const auto told = wait_for(joining, key_of(worker), joining.deadline, explanation);
     if (!told) {
       missing.push_back(worker);
       continue;
@@ -108,31 +141,35 @@ void judge(comm::Store& store, const Assignment& assignment, Deadline deadline, 
   } else if (const std::string problem = differences(facts); !problem.empty()) {
     verdict = cat(kDiffer, problem);
   }
-  store.set(kVerdict, verdict);
+  joining.store.set(kVerdict, verdict);
 }
 
-void agree(comm::Store& store, const Assignment& assignment, const JoinOptions& options, Deadline deadline) {
+void agree(Joining& joining) {
+  const Assignment& assignment = joining.assignment;
+  const JoinOptions& options = joining.options;
   const std::string who = cat(host_name(), ", process ", ::getpid());
   std::vector<Fact> record{{who, hex(random_bytes(8))}};
   for (Fact& fact : facts_of(assignment, options))
     record.push_back(std::move(fact));
   const std::string own = encode_facts(record);
-  if (const std::string first = store.set_once(key_of(assignment.worker), own); first != own) {
+  joining.vigil = std::make_unique<Vigil>(joining.store, WorkerId{assignment.worker});
+  if (const std::string first = joining.store.set_once(key_of(assignment.worker), own); first != own) {
+    joining.vigil->leave_in_peace();  // the other one may be well
     throw InputError(cat("there is one already: ", decode_facts(first).front().name), own_name(assignment),
                      "each worker's number must be given once, and a store serves one run");
   }
-  if (assignment.worker == 0) judge(store, assignment, deadline, options.log);
-  const auto verdict = wait_for(store, std::string(kVerdict), deadline + kAnswer, options.log,
+  if (assignment.worker == 0) judge(joining);
+  const auto verdict = wait_for(joining, std::string(kVerdict), joining.deadline + kAnswer,
                                 "has joined and waits for the others");
   const std::string limit = cat("within ", seconds(options.patience), " s");
   if (!verdict)
     throw Error(cat("worker 0 has not answered ", limit), own_name(assignment), "see how it ended");
-  const std::string problem = verdict->substr(1);
-  if (verdict->front() == kMissing)
-    throw Error(cat(problem, " ", limit), own_name(assignment), "see how it ended");
-  if (verdict->front() == kDiffer)
-    throw InputError(cat("the workers differ: ", problem), own_name(assignment),
+  if (verdict->starts_with(kMissing))
+    throw Error(cat(verdict->substr(1), " ", limit), own_name(assignment), "see how it ended");
+  if (verdict->starts_with(kDiffer))
+    throw InputError(cat("the workers differ: ", verdict->substr(1)), own_name(assignment),
                      "start all with the same setup");
+  if (!verdict->starts_with(kAgreed)) throw Error("worker 0's verdict is malformed", own_name(assignment));
 }
 
 BackendQuestion question_of(const Assignment& assignment, const JoinOptions& options) {
@@ -154,22 +191,19 @@ World join(const Assignment& assignment, const JoinOptions& asked) {
     options.log = world.own_log.get();
   }
   world.log = options.log;
+  comm::TransportOptions transport;
   if (!assignment.store) {
     world.store = std::make_shared<comm::MemoryStore>();
-  } else if (assignment.store->is_folder()) {
-    world.store = std::make_shared<comm::FileStore>(assignment.store->folder);
   } else {
-    if (assignment.worker == 0) world.server.reset(serve(assignment, options.log).release());
-    comm::TcpStoreOptions client{
-        .server = world.server ? reach(world.server->bound()) : assignment.store->address,
-        .secret = assignment.secret,
-        .log = options.log};
-    if (!world.server) client.interface = assignment.interface;
-    world.store = std::make_shared<comm::TcpStore>(client, deadline);
+    const std::shared_ptr<comm::WillStore> store =
+        open_store(assignment, options.log, deadline, world.server);
+    world.store = store;
+    Joining joining{assignment, options, deadline, *store, {}};
+    agree(joining);
+    world.vigil = std::move(joining.vigil);
+    transport.losses = world.vigil->losses();
   }
-  agree(*world.store, assignment, options, deadline);
 
-  comm::TransportOptions transport;
   transport.self = WorkerId{assignment.worker};
   transport.workers = Members::first(assignment.workers).workers;
   transport.store = world.store.get();
@@ -179,7 +213,16 @@ World join(const Assignment& assignment, const JoinOptions& asked) {
   transport.network.secret = assignment.secret;
   transport.network.interface = assignment.interface;
   transport.network.meet_within = options.patience;
-  world.transport = comm::make_transport(options.backend, transport);
+  try {
+    world.transport = comm::make_transport(options.backend, transport);
+  } catch (const InputError&) {
+    throw;
+  } catch (const Error&) {
+    const auto ended = world.vigil ? world.vigil->ended() : std::nullopt;
+    if (ended) fail_without(*ended, assignment);
+    throw;
+  }
+  if (world.vigil) world.vigil->leave_in_peace();
   return World(std::move(world));
 }
 

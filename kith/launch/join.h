@@ -36,7 +36,8 @@ struct JoinOptions {
 //
 // InputError on every worker when some fact differs (the message names the fact, the workers and their
 // values); on this one alone when its secret or its assignment is not right. Error when a worker has not come
-// within the patience, on everybody that has; when the port is in use or the store is lost.
+// within the patience, on everybody that has, and at once when one ends or fails that has come; when the port
+// is in use or the store is lost.
 World join(const Assignment& assignment, const JoinOptions& options = {});
 
 // The world in which whoever started this process has put it, as the process's environment tells: torchrun,

@@ -11,6 +11,8 @@
 
 namespace kith::launch {
 
+class Vigil;
+
 // Ends a store's server once the others have left, or after a while.
 struct Farewell {
   void operator()(comm::TcpStoreServer* server) const;
@@ -21,6 +23,7 @@ struct WorldParts {
   std::unique_ptr<Log> own_log = {};
   std::unique_ptr<comm::TcpStoreServer, Farewell> server = {};  // worker 0, where the store is not a folder
   std::shared_ptr<comm::Store> store = {};
+  std::shared_ptr<Vigil> vigil = {};  // where the workers are processes
   std::unique_ptr<comm::Transport> transport = {};
   Log* log = nullptr;  // `own_log`, or one that outlives the world
 };

@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "kith/base/error.h"
+#include "kith/comm/file_store.h"
+#include "kith/comm/tcp_store.h"
 #include "kith/launch/agreement.h"
+#include "kith/launch/backend.h"
 #include "tests/support/failure.h"
 #include "tests/support/free_port.h"
 #include "tests/support/worlds.h"
@@ -19,6 +22,7 @@ namespace {
 using support::failure_of;
 
 using namespace std::chrono_literals;
+using support::in;
 using support::in_time;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -200,6 +204,81 @@ TEST_F(Join, APortInUseIsNamed) {
   EXPECT_THAT(
       failure_of<Error>([&] { join(assignment(0, 2), {.patience = 100ms}); }),
       AllOf(HasSubstr(cat("port ", port_, " is in use")), HasSubstr("KITH_PORT"), HasSubstr("the test")));
+}
+
+// A worker is killed while all join, each time at another point; nobody waits for it.
+class DeathWhileJoining : public Join, public testing::WithParamInterface<const char*> {
+ protected:
+  Assignment where(int worker, int workers) const {
+    Assignment own = assignment(worker, workers);
+    own.interface = "lo";
+    if (GetParam() == std::string_view("folder")) own.store->folder = (folder_.path() / "meet").string();
+    return own;
+  }
+  // What the workers say, who must have ended soon after worker `killed` was.
+  std::vector<std::string> kill_and_gather(support::Processes& processes, int killed) const {
+    const Clock::Time then = SteadyClock().now();
+    processes.send(killed, SIGKILL);
+    std::vector<std::string> reports = reports_of(processes);
+    EXPECT_LT(SteadyClock().now() - then, 5s) << "the patience is five minutes";
+    reports.erase(reports.begin() + killed);
+    return reports;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Stores, DeathWhileJoining, testing::Values("tcp", "folder"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+TEST_P(DeathWhileJoining, BeforeTheLastHasCome) {
+  support::Processes processes(
+      3, [&](int worker) { return failure_of<Error>([&] { join(where(worker, 4)); }); });
+  const auto joined = [&] {
+    if (GetParam() == std::string_view("folder"))
+      return comm::FileStore(folder_.path() / "meet").wait("kith/join/1", in_time()).has_value();
+    return comm::TcpStore({.server = {"127.0.0.1", port_}}, in_time())
+        .wait("kith/join/1", in_time())
+        .has_value();
+  };
+  ASSERT_TRUE(joined());
+  for (const std::string& report : kill_and_gather(processes, 1))
+    EXPECT_THAT(report, HasSubstr("worker 1 ended before everybody had joined"));
+}
+
+TEST_P(DeathWhileJoining, BeforeItHasMetAnybody) {
+  for (const std::string backend : {"shm", "ucx"}) {
+    if (!backend_available(backend)) continue;
+    std::filesystem::remove_all(folder_.path() / "meet");
+    const std::filesystem::path alone = folder_.path() / backend;
+    support::Processes processes(3, [&](int worker) {
+      const World world = join(where(worker, 3), {.backend = backend});
+      if (worker == 1) {
+        std::ofstream(alone) << "here";
+        ::pause();
+      }
+      return failure_of<Error>([&] { world.transport().open({.name = "w", .bytes = 4}, in(300s)); });
+    });
+    const Deadline limit = in_time();
+    while (!std::filesystem::exists(alone) && SteadyClock().now() < limit)
+      std::this_thread::sleep_for(5ms);
+    for (const std::string& report : kill_and_gather(processes, 1))
+      EXPECT_THAT(report, testing::AnyOf(HasSubstr("is lost"), HasSubstr("Connection refused")));
+  }
+}
+
+TEST_F(Join, AWorkerThatFailsDoesNotLeaveTheOthersWaiting) {
+  for (const std::string& backend : support::network_backends()) {
+    support::Processes processes(3, [&](int worker) {
+      Assignment own = assignment(worker, 3);
+      own.store->folder = (folder_.path() / backend).string();
+      own.interface = worker == 2 ? "none-such" : "lo";
+      return failure_of<Error>([&] { join(own, {.backend = backend}); });
+    });
+    const Clock::Time start = SteadyClock().now();
+    const std::vector<std::string> reports = reports_of(processes);
+    EXPECT_LT(SteadyClock().now() - start, 20s) << "the patience is five minutes";
+    for (int worker : {0, 1})
+      EXPECT_THAT(reports[static_cast<std::size_t>(worker)],
+                  HasSubstr("worker 2 ended before everybody had joined"));
+  }
 }
 
 TEST(Agreement, FactsSurviveTheStore) {
