@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <iostream>
@@ -103,7 +104,8 @@ bool is_worker(const launch::Assignment& assignment, const train::ReadJob& read)
   if (wanted != assignment.workers) {
     throw InputError(
         cat(wanted, " workers are asked for, and ", assignment.launcher, " started ", assignment.workers),
-        train::place_of(read.origins, "world.workers"), "leave it out, or make the two agree");
+        train::place_of(read.origins, "world.workers"),
+        cat("leave it out, or make the two agree: --set world.workers=", assignment.workers));
   }
   if (read.job.world.backend == "inproc" && assignment.workers > 1) {
     throw InputError(cat("threads of one process, and ", assignment.launcher, " started ", assignment.workers,
@@ -163,8 +165,26 @@ PreparedRun prepare_resumed(const train::Job& job, const std::filesystem::path& 
     throw InputError(cat("the run has done its ", steps, " steps"), folder.path().string(),
                      "give it more with --set train.steps=N (or train.epochs)");
   }
+  if (manifest.workers() != job.world.workers && job.train.epochs > 0) {
+    throw InputError(cat("epochs of ", job.world.workers, " workers have other steps than those of the ",
+                         manifest.workers(), " that saved the run"),
+                     "train.epochs", "--set train.epochs=0 --set train.steps=N");
+  }
   folder.write_config(job);
   return {folder, checkpoints.front()};
+}
+
+// The nodes of a run are those of its workers: another number of workers has one node unless it says more.
+std::vector<train::Setting> with_nodes(std::vector<train::Setting> settings, const std::string& config) {
+  const auto sets = [&](const char* key) {
+    return std::ranges::any_of(settings, [&](const train::Setting& s) { return s.text.starts_with(key); });
+  };
+  if (!sets("world.workers=") || sets("world.nodes=")) return settings;
+  std::vector<train::Setting> alone{{"world.nodes=", "--resume"}};
+  alone.insert(alone.end(), settings.begin(), settings.end());
+  const std::int64_t before = train::read_job({.file = config, .settings = {}}).job.world.workers;
+  const std::int64_t now = train::read_job({.file = config, .settings = alone}).job.world.workers;
+  return before == now ? settings : alone;
 }
 
 void resume(const TrainFlags& flags, const launch::Assignment& assignment) {
@@ -180,7 +200,8 @@ void resume(const TrainFlags& flags, const launch::Assignment& assignment) {
   const std::vector<train::Setting> settings = settings_of(allowed);
   train::check_resumable(settings);
   const train::RunFolder folder = train::RunFolder::open(flags.resume);
-  const train::ReadJob read = train::read_job({.file = folder.config().string(), .settings = settings});
+  const train::ReadJob read = train::read_job(
+      {.file = folder.config().string(), .settings = with_nodes(settings, folder.config().string())});
   const auto prepare = [&folder](const train::Job& job) { return prepare_resumed(job, folder.path()); };
   if (is_worker(assignment, read)) {
     end_with(train_assigned({assignment, read, false, prepare}));

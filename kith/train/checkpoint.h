@@ -19,7 +19,7 @@ struct SaveOptions {
 // Every worker writes its file, rank 0 the manifest once all have reported. Returns the folder when the
 // checkpoint is complete; Error on every worker when it is not (a full disk, a lost worker), bounded by the
 // engine's patience. Options::resume_from of a new wrapper goes on from it, bit for bit as if nothing had
-// happened.
+// happened where as many workers do.
 std::filesystem::path save_checkpoint(DecentralizedDataParallel& model, const SaveOptions& options);
 
 }  // namespace kith::train

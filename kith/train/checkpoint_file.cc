@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <limits>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
@@ -16,149 +22,163 @@
 namespace kith::train {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+constexpr const char* kFormat = "kith-checkpoint";
 
-constexpr std::array<char, 8> kMagic{'K', 'I', 'T', 'H', 'C', 'K', 'P', 'T'};
-constexpr std::size_t kTrailerBytes = sizeof(std::uint64_t);
-
-class Writer {
+// An open plain file. Never waits: not for the other end of a FIFO either.
+class PlainFile {
  public:
-  explicit Writer(const std::filesystem::path& file) : file_(file) {}
-
-  void bytes(std::span<const std::byte> data) {
-    crc_ = crc64(data, crc_);
-    count_ += data.size();
-    file_.write(data);
-  }
-  template <class T>
-  void number(T value) {
-    bytes(std::as_bytes(std::span(&value, 1)));
-  }
-  void text(const std::string& s) {
-    number(static_cast<std::uint64_t>(s.size()));
-    bytes(std::as_bytes(std::span(s)));
-  }
-  FileDigest finish(const std::string& name) {
-    const std::uint64_t crc = crc_;
-    number(crc);
-    file_.commit();
-    return {name, count_, crc};
-  }
-
- private:
-  DurableFile file_;
-  std::uint64_t crc_ = 0;
-  std::uint64_t count_ = 0;
-};
-
-class Reader {
- public:
-  Reader(std::span<const std::byte> data, const std::filesystem::path& file) : data_(data), file_(file) {}
-
-  std::span<const std::byte> bytes(std::uint64_t count) {
-    if (count > data_.size()) {
-      throw InputError(cat("ends ", count - data_.size(), " bytes early"), file_.string(),
-                       "the file is damaged");
+  explicit PlainFile(const std::filesystem::path& path)
+      : path_(path), file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+    struct stat status {};
+    if (file_ < 0 || ::fstat(file_, &status) != 0) {
+      const int problem = errno;
+      if (file_ >= 0) ::close(file_);
+      throw InputError(cat("cannot be read: ", std::strerror(problem)), path.string(),
+                       "is it there, and readable?");
     }
-    const auto taken = data_.first(static_cast<std::size_t>(count));
-    data_ = data_.subspan(taken.size());
-    return taken;
+    if (!S_ISREG(status.st_mode)) {
+      ::close(file_);
+      throw InputError("is no plain file", path.string(), "somebody has put something else in its place");
+    }
+    size_ = static_cast<std::uint64_t>(status.st_size);
   }
-  template <class T>
-  T number() {
-    T value{};
-    std::memcpy(&value, bytes(sizeof(T)).data(), sizeof(T));
-    return value;
-  }
-  std::string text() {
-    const auto raw = bytes(number<std::uint64_t>());
-    return {reinterpret_cast<const char*>(raw.data()), raw.size()};
+  ~PlainFile() { ::close(file_); }
+  PlainFile(const PlainFile&) = delete;
+  PlainFile& operator=(const PlainFile&) = delete;
+
+  std::uint64_t size() const { return size_; }
+
+  void read(std::span<std::byte> to) const {
+    constexpr std::size_t kAtOnce = std::size_t{1} << 30;
+    while (!to.empty()) {
+      const ssize_t n = ::read(file_, to.data(), std::min(to.size(), kAtOnce));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0)
+        throw InputError(cat("ends ", to.size(), " bytes early"), path_.string(), "the disk is failing");
+      to = to.subspan(static_cast<std::size_t>(n));
+    }
   }
 
  private:
-  std::span<const std::byte> data_;
-  const std::filesystem::path& file_;
+  const std::filesystem::path& path_;
+  const int file_;
+  std::uint64_t size_ = 0;
 };
 
-std::vector<std::byte> read_all(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  std::ifstream in(file, std::ios::binary);
-  if (error || !in) throw InputError("cannot be read", file.string(), "is it there, and readable?");
-  std::vector<std::byte> contents(static_cast<std::size_t>(size));
-  if (!in.read(reinterpret_cast<char*>(contents.data()), static_cast<std::streamsize>(size))) {
-    throw InputError(cat("gave ", in.gcount(), " of ", size, " bytes"), file.string(), "the disk is failing");
+std::int64_t number_in(const Metadata& metadata, const std::string& key, std::int64_t most,
+                       const std::string& place) {
+  const auto found = metadata.find(key);
+  std::int64_t value = -1;
+  if (found != metadata.end()) {
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size()) value = -1;
   }
-  return contents;
+  if (value < 0 || value > most)
+    throw InputError(cat("__metadata__.", key, " is not an integer from 0 to ", most), place,
+                     "it is no worker file of a checkpoint, or damaged");
+  return value;
 }
 
-void check_magic(std::span<const std::byte> contents, const std::filesystem::path& file) {
-  if (contents.size() < kMagic.size() || std::memcmp(contents.data(), kMagic.data(), kMagic.size()) != 0) {
-    throw InputError("does not begin with KITHCKPT", file.string(), "it is no worker file of a checkpoint");
-  }
+WorkerFileHeader header_of(const Metadata& metadata, const std::string& place) {
+  const auto format = metadata.find("format");
+  if (format == metadata.end() || format->second != kFormat)
+    throw InputError(cat("__metadata__.format is not ", kFormat), place,
+                     "it is no worker file of a checkpoint");
+  constexpr std::int64_t kMostInt = std::numeric_limits<int>::max();
+  const std::int64_t version = number_in(metadata, "version", kMostInt, place);
+  if (version != kCheckpointVersion)
+    throw InputError(cat("has version ", version, ", this kith reads ", kCheckpointVersion), place,
+                     "use the kith that wrote it");
+  WorkerFileHeader header;
+  header.step = number_in(metadata, "step", kMostSteps, place);
+  header.rank = static_cast<int>(number_in(metadata, "rank", kMostInt, place));
+  header.workers = static_cast<int>(number_in(metadata, "workers", kMostInt, place));
+  const auto run = metadata.find("run");
+  header.run = run == metadata.end() ? "" : run->second;
+  if (!from_hex(header.run))
+    throw InputError("__metadata__.run is not 16 hexadecimal digits", place, "the file is damaged");
+  return header;
 }
 
 }  // namespace
 
-FileDigest write_worker_file(const std::filesystem::path& file, const WorkerFileHeader& header,
-                             std::span<const Block> blocks) {
-  Writer out(file);
-  out.bytes(std::as_bytes(std::span(kMagic)));
-  out.number(static_cast<std::uint32_t>(kCheckpointVersion));
-  out.number(static_cast<std::uint32_t>(header.rank));
-  out.number(static_cast<std::uint32_t>(header.workers));
-  out.number(static_cast<std::uint32_t>(blocks.size()));
-  out.number(header.step);
-  for (const Block& block : blocks) {
-    out.text(block.name);
-    out.number(static_cast<std::uint64_t>(block.bytes.size()));
-    out.bytes(block.bytes);
-  }
-  return out.finish(file.filename().string());
+std::string hex_of(std::uint64_t value) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
 }
 
-WorkerFile read_worker_file(const std::filesystem::path& file) {
+std::optional<std::uint64_t> from_hex(const std::string& text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (hex_of(value) != text) return {};
+  return value;
+}
+
+FileDigest write_worker_file(const std::filesystem::path& file, const WorkerFileHeader& header,
+                             std::span<const NamedTensor> tensors) {
+  const std::string head = safetensors_head(tensors, {{"format", kFormat},
+                                                      {"version", std::to_string(kCheckpointVersion)},
+                                                      {"step", std::to_string(header.step)},
+                                                      {"rank", std::to_string(header.rank)},
+                                                      {"workers", std::to_string(header.workers)},
+                                                      {"run", header.run}});
+  FileDigest digest{file.filename().string(), 0, 0};
+  DurableFile out(file);
+  const auto write = [&](std::span<const std::byte> bytes) {
+    digest.crc64 = crc64(bytes, digest.crc64);
+    digest.bytes += bytes.size();
+    out.write(bytes);
+  };
+  write(std::as_bytes(std::span(head)));
+  for (const NamedTensor& tensor : tensors)
+    write(tensor.bytes);
+  out.commit();
+  return digest;
+}
+
+std::string read_plain_file(const std::filesystem::path& path, std::uint64_t most_bytes) {
+  const PlainFile file(path);
+  if (file.size() > most_bytes)
+    throw InputError(cat("has ", file.size(), " bytes, wanted: at most ", most_bytes), path.string(),
+                     "it is damaged");
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+WorkerFile read_worker_file(const std::filesystem::path& folder, const FileDigest& digest) {
   WorkerFile result;
-  result.contents = read_all(file);
-  const std::span<const std::byte> contents(result.contents);
-  check_magic(contents, file);
-  Reader in(contents.subspan(kMagic.size()), file);
-  const auto version = in.number<std::uint32_t>();
-  if (version != kCheckpointVersion) {
-    throw InputError(cat("has format version ", version, ", this kith reads ", kCheckpointVersion),
-                     file.string(), "use the kith that wrote it");
-  }
-  result.digest = {file.filename().string(), contents.size(), 0};
-  if (contents.size() < kMagic.size() + sizeof(version) + kTrailerBytes) in.bytes(contents.size());
-  result.digest.crc64 = crc64(contents.first(contents.size() - kTrailerBytes));
-  std::uint64_t stored = 0;
-  std::memcpy(&stored, contents.last(kTrailerBytes).data(), kTrailerBytes);
-  if (stored != result.digest.crc64) {
-    throw InputError(cat("has checksum ", std::hex, result.digest.crc64, ", its last bytes say ", stored),
-                     file.string(), "the file is damaged or incomplete");
-  }
-  result.header.rank = static_cast<int>(in.number<std::uint32_t>());
-  result.header.workers = static_cast<int>(in.number<std::uint32_t>());
-  const auto count = in.number<std::uint32_t>();
-  result.header.step = in.number<std::int64_t>();
-  for (std::uint32_t k = 0; k < count; ++k) {
-    std::string name = in.text();
-    const auto bytes = in.number<std::uint64_t>();
-    result.blocks.push_back({std::move(name), in.bytes(bytes)});
-  }
+  result.path = folder / digest.name;
+  const std::string place = result.path.string();
+  const PlainFile file(result.path);
+  const auto differs = [&](const std::string& problem) {
+    return InputError(problem, place, "the file is damaged, or not the one that was saved");
+  };
+  // Before a byte of it is kept: a manifest that lies about sizes costs no memory.
+  if (file.size() != digest.bytes)
+    throw differs(cat("has ", file.size(), " bytes, the manifest says ", digest.bytes));
+  result.contents.resize(static_cast<std::size_t>(file.size()));
+  file.read(result.contents);
+  const std::uint64_t crc = crc64(result.contents);
+  if (crc != digest.crc64)
+    throw differs(cat("has checksum ", hex_of(crc), ", the manifest says ", hex_of(digest.crc64)));
+  Safetensors parsed = parse_safetensors(result.contents, place);
+  result.header = header_of(parsed.metadata, place);
+  result.tensors = std::move(parsed.tensors);
   return result;
 }
 
 bool WorkerFile::has(const std::string& name) const {
-  return std::any_of(blocks.begin(), blocks.end(), [&](const Block& block) { return block.name == name; });
+  return std::ranges::find(tensors, name, &NamedTensor::name) != tensors.end();
 }
 
-std::span<const std::byte> WorkerFile::block(const std::string& name) const {
-  for (const Block& candidate : blocks) {
-    if (candidate.name == name) return candidate.bytes;
-  }
-  throw InputError(cat("has no block '", name, "'"), digest.name,
-                   "it belongs to another model or algorithm, or the model was cut into other buckets then");
+const NamedTensor& WorkerFile::tensor(const std::string& name) const {
+  const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
+  if (found != tensors.end()) return *found;
+  throw InputError(cat("has no tensor '", name, "'"), path.string(),
+                   "it belongs to another model, algorithm or optimizer");
 }
 
 }  // namespace kith::train

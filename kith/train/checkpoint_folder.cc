@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iomanip>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/train/durable_file.h"
+#include "kith/train/strict_json.h"
 
 namespace kith::train {
 namespace {
@@ -21,20 +19,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "ckpt-";
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kFormat = "kith-checkpoint";
-
-std::string hex(std::uint64_t value) {
-  std::ostringstream out;
-  out << std::hex << std::setw(16) << std::setfill('0') << value;
-  return out.str();
-}
-
-std::uint64_t from_hex(const std::string& text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  if (error != std::errc{} || end != text.data() + text.size())
-    throw InputError(cat("'", text, "' is no checksum"));
-  return value;
-}
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMostWorkers = 1 << 20;
+constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
 
 // The step in "ckpt-00000120"; nothing for other names.
 std::optional<std::int64_t> step_of(const fs::path& folder) {
@@ -45,6 +32,11 @@ std::optional<std::int64_t> step_of(const fs::path& folder) {
   const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
   if (error != std::errc{} || stop != end) return {};
   return step;
+}
+
+// Without the slash of "ckpt-7/".
+fs::path plain(const fs::path& folder) {
+  return folder.filename().empty() ? folder.parent_path() : folder;
 }
 
 // Every folder named like a checkpoint, newest first.
@@ -60,22 +52,58 @@ std::vector<fs::path> all_folders(const fs::path& root) {
 }
 
 void check_files(const fs::path& folder, const Manifest& manifest) {
-  for (int rank = 0; rank < manifest.workers(); ++rank) {
-    const FileDigest& expected = manifest.files[static_cast<std::size_t>(rank)];
-    const WorkerFile file = read_worker_file(folder / expected.name);
-    if (file.digest != expected) {
-      throw InputError(cat("has ", file.digest.bytes, " bytes and checksum ", hex(file.digest.crc64),
-                           ", the manifest says ", expected.bytes, " and ", hex(expected.crc64)),
-                       (folder / expected.name).string(), "the file is not the one that was saved");
+  for (int rank = 0; rank < manifest.workers(); ++rank)
+    read_worker_file(folder, manifest, rank);
+}
+
+std::uint64_t hex_in(const JsonField& field) {
+  const auto value = from_hex(field.text());
+  if (!value) field.refuse("is not 16 hexadecimal digits");
+  return *value;
+}
+
+FileDigest digest_of(const JsonField& file, int rank) {
+  FileDigest digest{file.at("name").text(), 0, 0};
+  if (digest.name != worker_file_name(rank)) file.at("name").refuse(cat("is not ", worker_file_name(rank)));
+  digest.bytes = static_cast<std::uint64_t>(file.at("bytes").integer(0, kMostBytes));
+  digest.crc64 = hex_in(file.at("crc64"));
+  return digest;
+}
+
+engine::Cut cut_of(const JsonField& buckets) {
+  engine::Cut cut;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const JsonField parts = buckets.at(b);
+    cut.emplace_back();
+    for (std::size_t k = 0; k < parts.size(); ++k) {
+      const JsonField part = parts.at(k);
+      if (part.size() != 2) part.refuse("is not two numbers");
+      cut.back().push_back({static_cast<std::size_t>(part.at(0).integer(0, kMostBytes)),
+                            static_cast<std::size_t>(part.at(1).integer(1, kMostBytes))});
+      if (k > 0 && cut.back()[k - 1].segment == cut.back()[k].segment)
+        part.refuse("is of the parameter before");
     }
-    const WorkerFileHeader header{manifest.step, rank, manifest.workers()};
-    if (file.header != header) {
-      throw InputError(
-          cat("is worker ", file.header.rank, " of ", file.header.workers, " at step ", file.header.step,
-              ", the manifest says ", rank, " of ", manifest.workers(), " at step ", manifest.step),
-          (folder / expected.name).string(), "files of different checkpoints were mixed");
-    }
+    if (cut.back().empty()) parts.refuse("is empty");
   }
+  return cut;
+}
+
+Manifest manifest_of(const JsonField& root) {
+  if (root.at("format").text() != kFormat) root.at("format").refuse(cat("is not ", kFormat));
+  const std::int64_t version = root.at("version").integer(0, kMostBytes);
+  if (version != kCheckpointVersion)
+    root.at("version").refuse(cat(version, " is not the one that this kith reads, ", kCheckpointVersion),
+                              "use the kith that wrote it");
+  Manifest manifest{root.at("model").text(), root.at("step").integer(0, kMostSteps), {}, {}, {}};
+  manifest.run = root.at("run").text();
+  hex_in(root.at("run"));
+  const JsonField files = root.at("files");
+  if (root.at("workers").integer(1, kMostWorkers) != static_cast<std::int64_t>(files.size()))
+    root.at("workers").refuse(cat("is not the number of files, ", files.size()));
+  for (std::size_t k = 0; k < files.size(); ++k)
+    manifest.files.push_back(digest_of(files.at(k), static_cast<int>(k)));
+  if (root.has("buckets")) manifest.cut = cut_of(root.at("buckets"));
+  return manifest;
 }
 
 bool valid(const fs::path& folder) {
@@ -96,20 +124,17 @@ fs::path checkpoint_path(const fs::path& root, std::int64_t step) {
 }
 
 std::string worker_file_name(int rank) {
-  return cat("worker-", rank, ".kith");
+  return cat("worker-", rank, ".safetensors");
 }
 
 void write_manifest(const fs::path& folder, const Manifest& manifest) {
-  nlohmann::ordered_json json{{"format", kFormat},
-                              {"version", kCheckpointVersion},
-                              {"model", manifest.model},
-                              {"step", manifest.step},
-                              {"workers", manifest.workers()}};
+  Json json{{"format", kFormat},       {"version", kCheckpointVersion}, {"run", manifest.run},
+            {"model", manifest.model}, {"step", manifest.step},         {"workers", manifest.workers()}};
   for (const FileDigest& file : manifest.files) {
-    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc64", hex(file.crc64)}});
+    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc64", hex_of(file.crc64)}});
   }
   for (const auto& bucket : manifest.cut) {
-    nlohmann::ordered_json parts = nlohmann::ordered_json::array();
+    Json parts = Json::array();
     for (const engine::CutPart& part : bucket)
       parts.push_back({part.segment, part.count});
     json["buckets"].push_back(std::move(parts));
@@ -123,38 +148,29 @@ void write_manifest(const fs::path& folder, const Manifest& manifest) {
 
 Manifest read_manifest(const fs::path& folder) {
   const fs::path path = folder / kManifest;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    throw InputError("has no readable manifest.json", folder.string(),
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw InputError("has no manifest.json", folder.string(),
                      "it is no checkpoint, or it was never completed");
   }
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  try {
-    const auto json = nlohmann::json::parse(text);
-    if (json.at("format") != kFormat) throw InputError(cat("has format ", json.at("format").dump()));
-    if (json.at("version") != kCheckpointVersion) {
-      throw InputError(
-          cat("has version ", json.at("version").dump(), ", this kith reads ", kCheckpointVersion));
-    }
-    Manifest manifest{json.at("model"), json.at("step"), {}};
-    for (const auto& file : json.at("files")) {
-      manifest.files.push_back({file.at("name"), file.at("bytes"), from_hex(file.at("crc64"))});
-    }
-    if (manifest.workers() != json.at("workers").get<int>()) {
-      throw InputError(
-          cat("names ", manifest.workers(), " files for ", json.at("workers").dump(), " workers"));
-    }
-    for (const auto& bucket : json.value("buckets", nlohmann::json::array())) {
-      manifest.cut.emplace_back();
-      for (const auto& part : bucket)
-        manifest.cut.back().push_back({part.at(0), part.at(1)});
-    }
-    return manifest;
-  } catch (const nlohmann::json::exception& e) {
-    throw InputError(e.what(), path.string(), "the manifest is damaged");
-  } catch (const InputError& e) {
-    throw InputError(e.what(), path.string(), "the manifest is damaged or of another version");
+  const Json json = parse_strictly(read_plain_file(path, kMostManifestBytes), path.string());
+  Manifest manifest = manifest_of(JsonField(json, "", path.string()));
+  const auto step = step_of(plain(folder));
+  if (step && *step != manifest.step) {
+    throw InputError(cat("step is ", manifest.step, ", and the folder is that of step ", *step),
+                     path.string(), "the manifest is of another checkpoint");
   }
+  return manifest;
+}
+
+WorkerFile read_worker_file(const fs::path& folder, const Manifest& manifest, int rank) {
+  WorkerFile file = read_worker_file(folder, manifest.files.at(static_cast<std::size_t>(rank)));
+  const WorkerFileHeader& is = file.header;
+  if (is == WorkerFileHeader{manifest.step, rank, manifest.workers(), manifest.run}) return file;
+  throw InputError(cat("is worker ", is.rank, " of ", is.workers, " at step ", is.step, " of run ", is.run,
+                       ", the manifest says ", rank, " of ", manifest.workers(), " at step ", manifest.step,
+                       " of run ", manifest.run),
+                   file.path.string(), "files of different checkpoints were mixed");
 }
 
 Manifest verify_checkpoint(const fs::path& folder) {
@@ -172,7 +188,8 @@ Manifest verify_checkpoint(const fs::path& folder) {
 
 std::vector<fs::path> list_checkpoints(const fs::path& root) {
   std::vector<fs::path> folders = all_folders(root);
-  std::erase_if(folders, [](const fs::path& folder) { return !fs::exists(folder / kManifest); });
+  std::error_code ignored;
+  std::erase_if(folders, [&](const fs::path& folder) { return !fs::exists(folder / kManifest, ignored); });
   return folders;
 }
 
@@ -184,10 +201,10 @@ std::optional<fs::path> newest_valid_checkpoint(const fs::path& root) {
 }
 
 std::optional<fs::path> previous_valid_checkpoint(const fs::path& folder) {
-  const fs::path plain = folder.filename().empty() ? folder.parent_path() : folder;  // "ckpt-7/"
-  const auto step = step_of(plain);
+  const fs::path named = plain(folder);
+  const auto step = step_of(named);
   if (!step) return {};
-  for (const fs::path& candidate : list_checkpoints(plain.has_parent_path() ? plain.parent_path() : ".")) {
+  for (const fs::path& candidate : list_checkpoints(named.has_parent_path() ? named.parent_path() : ".")) {
     if (*step_of(candidate) < *step && valid(candidate)) return candidate;
   }
   return {};

@@ -15,13 +15,16 @@ namespace kith::train {
 // names size and checksum of every file. It is valid or refused as a whole. Format:
 // docs/checkpoint-format.md.
 
-inline constexpr int kCheckpointVersion = 1;
+inline constexpr int kCheckpointVersion = 2;
+// What a step may be at most: beyond it a double no longer counts.
+inline constexpr std::int64_t kMostSteps = std::int64_t{1} << 53;
 
 struct Manifest {
   std::string model;              // engine::EngineOptions::name
   std::int64_t step = 0;          // steps done
   std::vector<FileDigest> files;  // by rank
   engine::Cut cut = {};           // of the model into buckets; empty: whatever the job's topology makes of it
+  std::string run = std::string(16, '0');  // the run that saved it, as in its files
   int workers() const { return static_cast<int>(files.size()); }
 };
 
@@ -31,8 +34,11 @@ std::string worker_file_name(int rank);
 // Temp + fsync + rename; the folder's entry is durable afterwards.
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
-// Only the manifest. InputError when it is missing or damaged.
+// Only the manifest. InputError when it is missing, or holds what no manifest can hold.
 Manifest read_manifest(const std::filesystem::path& folder);
+
+// One worker's file. InputError when it is not what the manifest says, names and numbers included.
+WorkerFile read_worker_file(const std::filesystem::path& folder, const Manifest& manifest, int rank);
 
 // Reads every byte of every file. InputError says what is wrong, and names the newest older checkpoint beside
 // it that is valid (or that there is none).

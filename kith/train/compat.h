@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/function.h>
@@ -65,6 +66,16 @@ inline void set_random_state(torch::Device device, const torch::Tensor& state) {
   at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard lock(generator.mutex());
   generator.set_state(state);
+}
+
+// Whether the CPU's generator would take the state. Torch itself says why not at length.
+inline bool is_random_state(const torch::Tensor& state) {
+  try {
+    at::detail::createCPUGenerator().set_state(state);
+    return true;
+  } catch (const c10::Error&) {
+    return false;
+  }
 }
 
 // softmax(q k' / sqrt(width) + mask) v, where a position sees itself and those before; the last two

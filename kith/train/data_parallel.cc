@@ -86,6 +86,9 @@ void Wrapper::barrier() {
 std::vector<Wrapper::StateBlock> Wrapper::state() {
   return impl_->state();
 }
+std::string Wrapper::run_id() {
+  return impl_->run_id();
+}
 std::uint64_t Wrapper::agreement_number() {
   return impl_->agreements_++;
 }

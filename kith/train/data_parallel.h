@@ -36,8 +36,10 @@ using engine::StepReport;
 
 // What a checkpoint held besides the model.
 struct Resumed {
-  std::int64_t step = 0;                  // steps done
-  std::vector<std::byte> position;        // of the data, as the loop gave it to save_checkpoint
+  std::int64_t step = 0;  // steps done
+  // Of the data, as this worker's loop gave it to save_checkpoint; worker 0's where other workers go on.
+  std::vector<std::byte> position;
+  int workers = 1;                        // that saved it
   std::vector<std::byte> optimizer = {};  // of one that was attached, for attach(); else empty
 };
 
@@ -173,14 +175,18 @@ class DecentralizedDataParallel {
   // The engine below, for its memory use, buckets and layout.
   const engine::Engine& engine() const;
 
-  // This worker's whole state as named blocks of bytes (see docs/checkpoint-format.md); valid until the next
-  // step.
+  // This worker's whole state as named tensors (see docs/checkpoint-format.md); valid until the next step.
   struct StateBlock {
     std::string name;
+    std::string type;  // as kith/train/safetensors.h names it
+    std::vector<std::int64_t> shape;
     std::vector<std::byte> owned;  // holds the bytes where the wrapper made them
     std::span<const std::byte> bytes;
   };
   std::vector<StateBlock> state();
+  // Names the run in its checkpoints, through all its parts: 16 hexadecimal digits that rank 0 draws.
+  // Collective.
+  std::string run_id();
   // 0, 1, 2, ...: names for what the workers of this model agree on through the Store; the same on workers
   // that make the same calls.
   std::uint64_t agreement_number();

@@ -17,13 +17,14 @@ std::vector<int> machines_of(const engine::World& world) {
   return gossip::machines_of(*world.transport, world.members);
 }
 
-// State fits the buckets that it was saved from. All workers read the same manifest, so they agree. What is
-// wrong with it, or was saved from another model, is found and told when the checkpoint is read.
-engine::Cut saved_cut(const std::filesystem::path& checkpoint, const ParameterTable& table) {
+// The buckets of the run that goes on: push-sum weights are theirs. All workers read the same manifest, so
+// they agree. What is wrong with it is found and told when the checkpoint is read. Other workers cut anew.
+engine::Cut saved_cut(const std::filesystem::path& checkpoint, const ParameterTable& table, int workers) {
   try {
-    const engine::Cut cut = read_manifest(checkpoint).cut;
-    engine::plans_of(cut, table.segments());
-    return cut;
+    const Manifest manifest = read_manifest(checkpoint);
+    if (manifest.workers() != workers) return {};
+    engine::plans_of(manifest.cut, table.segments());
+    return manifest.cut;
   } catch (const InputError&) {
     return {};
   }
@@ -41,7 +42,7 @@ DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
   device_ = make_model_device(table_->device());
   make_groups();
   const bool fresh = options_.resume_from.empty();
-  if (!fresh) cut_ = saved_cut(options_.resume_from, *table_);
+  if (!fresh) cut_ = saved_cut(options_.resume_from, *table_, world_.size());
   build_engine();
   const bool shares_buffers = fresh && options_.same_start && world_.size() > 1;
   if (shares_buffers || options_.buffers == BufferPolicy::averaged) {

@@ -1,22 +1,24 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "kith/train/buffer_mean.h"
-#include "kith/train/checkpoint_file.h"
+#include "kith/train/checkpoint_folder.h"
 #include "kith/train/compat.h"
 #include "kith/train/data_parallel.h"
 #include "kith/train/model_device.h"
+#include "kith/train/parameter_state.h"
 #include "kith/train/parameter_table.h"
 
 namespace kith::train {
 
-// Four sources: data_parallel_impl.cc builds, data_parallel_step.cc steps, data_parallel_guards.cc averages
-// and edits, data_parallel_state.cc saves and resumes.
+// Five sources: data_parallel_impl.cc builds, data_parallel_step.cc steps, data_parallel_guards.cc averages
+// and edits, data_parallel_state.cc saves, data_parallel_resume.cc goes on.
 class DecentralizedDataParallel::Impl {
  public:
   Impl(std::shared_ptr<torch::nn::Module> module, const engine::World& world, Options options);
@@ -33,6 +35,7 @@ class DecentralizedDataParallel::Impl {
   void barrier(const char* what);
   double consensus_distance();
   std::vector<StateBlock> state();
+  std::string run_id();
   void require_free(const char* what) const;
 
   const std::shared_ptr<torch::nn::Module> module_;
@@ -49,6 +52,7 @@ class DecentralizedDataParallel::Impl {
   std::unique_ptr<ParameterTable> table_;
   std::unique_ptr<ModelDevice> device_;
   engine::Cut cut_;  // of the checkpoint that this run goes on from
+  std::string run_;  // empty until somebody asks
   std::unique_ptr<engine::Engine> engine_;
 
  private:
@@ -60,8 +64,25 @@ class DecentralizedDataParallel::Impl {
   static bool is_model(const engine::StateSpan& span) {
     return span.name.find("/model") != std::string::npos;
   }
-  WorkerFile read_own_file(const std::filesystem::path& folder);
+  std::vector<StateTensor> engine_tensors();
+
+  // What other workers go on from: sums over the files by tensor, and worker 0's file for the rest.
+  struct Merged {
+    WorkerFile first;
+    std::map<std::string, std::vector<double>> sums;
+    std::map<std::string, std::int64_t> largest;
+    int workers = 0;
+  };
+  // Everything that can be wrong with the files is found here, before anything is changed.
+  void require_fits(const WorkerFile& file, bool same_workers);
+  void require_sound(const WorkerFile& file, const StateBlock& block, bool same_workers) const;
+  WorkerFile read_own_file(const std::filesystem::path& folder, const Manifest& manifest);
+  Merged merge_files(const std::filesystem::path& folder, const Manifest& manifest);
   void take_state(const WorkerFile& file);
+  void take_merged(const Merged& merged);
+  void take_groups(const WorkerFile& file);
+  void note_resumed(const WorkerFile& file, int workers);
+  void say_what_is_not_kept(int workers);
   void find_places();
   void point_at_engine();
   void release_to_torch();

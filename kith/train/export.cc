@@ -3,6 +3,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <caffe2/serialize/inline_container.h>
@@ -11,7 +12,9 @@
 
 #include "kith/base/text.h"
 #include "kith/train/durable_file.h"
+#include "kith/train/safetensors.h"
 #include "kith/train/store_report.h"
+#include "kith/train/tensor_bytes.h"
 
 namespace kith::train {
 namespace {
@@ -51,23 +54,50 @@ std::string pickled_dictionary(const c10::Dict<std::string, torch::Tensor>& stat
   return archive;
 }
 
-void write_state_dict(const torch::nn::Module& module, const std::filesystem::path& path) {
-  c10::Dict<std::string, torch::Tensor> state;
+// Parameters and buffers by name, in host memory, row by row.
+std::vector<std::pair<std::string, torch::Tensor>> named_tensors(const torch::nn::Module& module) {
+  std::vector<std::pair<std::string, torch::Tensor>> tensors;
   const auto put = [&](const std::string& name, const torch::Tensor& tensor) {
-    // A record holds a whole storage: each tensor gets one of its own.
-    if (tensor.defined()) state.insert(name, tensor.detach().cpu().clone(torch::MemoryFormat::Contiguous));
+    // A record of a .pt file holds a whole storage: each tensor gets one of its own.
+    if (tensor.defined())
+      tensors.emplace_back(name, tensor.detach().cpu().clone(torch::MemoryFormat::Contiguous));
   };
   for (const auto& item : module.named_parameters())
     put(item.key(), item.value());
   for (const auto& item : module.named_buffers())
     put(item.key(), item.value());
+  return tensors;
+}
+
+void write_state_dict(const torch::nn::Module& module, const std::filesystem::path& path) {
+  c10::Dict<std::string, torch::Tensor> state;
+  for (const auto& [name, tensor] : named_tensors(module))
+    state.insert(name, tensor);
   write_whole(path, pickled_dictionary(state));
+}
+
+// Tensors of types that the container does not know are left out.
+void write_safetensors(const torch::nn::Module& module, const std::filesystem::path& path) {
+  const auto named = named_tensors(module);
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : named) {
+    const std::string type = file_type_of(tensor);
+    const std::span bytes(static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes());
+    if (!type.empty()) tensors.push_back({name, type, tensor.sizes().vec(), bytes});
+  }
+  const std::string head = safetensors_head(tensors, {{"format", "pt"}});
+  DurableFile file(path);
+  file.write(std::as_bytes(std::span(head)));
+  for (const NamedTensor& tensor : tensors)
+    file.write(tensor.bytes);
+  file.commit();
 }
 
 }  // namespace
 
 ExportedFiles export_model(DecentralizedDataParallel& model, const std::filesystem::path& stem) {
-  const ExportedFiles files{stem.string() + ".pt", stem.string() + "-state.pt"};
+  const ExportedFiles files{stem.string() + ".pt", stem.string() + "-state.pt",
+                            stem.string() + ".safetensors"};
   StoreReport reports(model.world(),
                       cat("export/", model.options().name, "/", model.steps(), "/", model.agreement_number()),
                       model.options().patience);
@@ -77,6 +107,7 @@ ExportedFiles export_model(DecentralizedDataParallel& model, const std::filesyst
                 if (stem.has_parent_path()) std::filesystem::create_directories(stem.parent_path());
                 write_module(model.module(), files.module);
                 write_state_dict(*model.module(), files.state_dict);
+                write_safetensors(*model.module(), files.tensors);
               });
   return files;
 }

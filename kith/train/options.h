@@ -68,7 +68,9 @@ struct Options {
   BufferPolicy buffers = BufferPolicy::averaged;
   NonFinite non_finite = NonFinite::skip;
   OnLost on_lost = OnLost::fail;
-  // A checkpoint folder (kith/train/checkpoint.h) to go on from; empty: a fresh start.
+  // A checkpoint folder (kith/train/checkpoint.h) to go on from; empty: a fresh start. Another number of
+  // workers than saved it may go on: all begin with the mean model and the mean moments, and rank 0 logs a
+  // warning for each thing that is not kept (docs/checkpoint-format.md).
   std::filesystem::path resume_from = {};
 
   // Seldom needed; kith/engine/options.h and kith/graph/schedule.h say more.

@@ -224,10 +224,11 @@ TEST(Settings, OriginsOfAContradictionAreNamed) {
 
 TEST(Settings, OnlySomeMayChangeInARunThatGoesOn) {
   EXPECT_NO_THROW(check_resumable({{"train.steps=500", "--set"}, {"output.trace=true", "--trace"}}));
+  EXPECT_NO_THROW(check_resumable({{"world.workers=8", "--workers"}, {"world.nodes=4,4", "--set"}}));
   const std::string message = failure_of<InputError>([&] {
-    check_resumable({{"world.workers=8", "--workers"}});
+    check_resumable({{"world.device=cuda", "--set"}});
   });
-  EXPECT_THAT(message, HasSubstr("--workers: world.workers"));
+  EXPECT_THAT(message, HasSubstr("--set: world.device"));
   EXPECT_THAT(message, HasSubstr("train.steps"));
 }
 

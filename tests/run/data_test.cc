@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -114,13 +115,73 @@ TEST(Sampler, GoesOnFromAnyPosition) {
   }
 }
 
+// Batches of every worker until the epoch is over, by sample.
+void deal_epoch(std::vector<Sampler>& samplers, std::map<std::uint64_t, int>& times, int most_batches) {
+  const std::uint64_t epoch = samplers.front().epoch();
+  for (int b = 0; b < most_batches && samplers.front().epoch() == epoch; ++b) {
+    for (Sampler& sampler : samplers) {
+      for (const std::uint64_t number : sampler.next())
+        ++times[number];
+    }
+  }
+}
+
+std::vector<Sampler> samplers_for(int workers, const std::vector<std::byte>& position) {
+  std::vector<Sampler> samplers;
+  for (Rank rank = 0; rank < workers; ++rank) {
+    samplers.emplace_back(
+        SamplerOptions{.samples = 103, .workers = workers, .rank = rank, .batch = 3, .seed = 11});
+    if (!position.empty()) samplers.back().seek(position);
+  }
+  return samplers;
+}
+
+TEST(Sampler, AnotherNumberOfWorkersSharesWhatIsLeftOfTheEpoch) {
+  for (const int others : {1, 2, 3, 6}) {
+    for (const int batches : {0, 1, 5, 7}) {
+      SCOPED_TRACE(cat("4 workers, then ", others, " after ", batches, " batches"));
+      std::vector<Sampler> four = samplers_for(4, {});
+      std::map<std::uint64_t, int> times;
+      deal_epoch(four, times, 1000);  // the position lies in the second epoch
+      times.clear();
+      deal_epoch(four, times, batches);
+      std::vector<Sampler> then = samplers_for(others, four.front().position());
+      EXPECT_EQ(then.front().epoch(), 1u);
+      EXPECT_EQ(then.front().drawn(), static_cast<std::uint64_t>(8 + batches));
+      deal_epoch(then, times, 1000);
+      for (const auto& [number, count] : times)
+        EXPECT_EQ(count, 1) << "sample " << number;
+      const auto together = static_cast<std::size_t>(3 * others);
+      const std::size_t rest = (103 - static_cast<std::size_t>(12 * batches)) / together * together;
+      EXPECT_EQ(times.size(), 12 * static_cast<std::size_t>(batches) + rest);
+      EXPECT_EQ(then.front().epoch(), 2u);
+      times.clear();
+      deal_epoch(then, times, 1000);
+      EXPECT_EQ(times.size(), 103 / together * together) << "the next epoch is whole";
+    }
+  }
+}
+
+TEST(Sampler, RefusesPositionsThatNoSamplerHas) {
+  std::vector<Sampler> one = samplers_for(1, {});
+  const auto with = [&](std::size_t word, std::uint64_t value) {
+    std::vector<std::byte> position = one.front().position();
+    std::memcpy(position.data() + 8 * word, &value, sizeof value);
+    return position;
+  };
+  for (const auto& bad :
+       {with(2, 1), with(2, ~std::uint64_t{0}), with(3, 104), with(3, 1), with(3, ~std::uint64_t{2})})
+    EXPECT_THAT(failure_of<InputError>([&] { one.front().seek(bad); }), HasSubstr("no place to be"));
+  EXPECT_EQ(one.front().drawn(), 0u);
+}
+
 TEST(Sampler, RefusesAPositionOfOtherData) {
   Sampler one({.samples = 50, .workers = 2, .rank = 0, .batch = 6, .seed = 3});
   Sampler other({.samples = 51, .workers = 2, .rank = 0, .batch = 6, .seed = 3});
   EXPECT_THAT(failure_of<InputError>([&] { other.seek(one.position()); }), HasSubstr("other data"));
   std::vector<std::byte> cut = one.position();
   cut.pop_back();
-  EXPECT_THAT(failure_of<InputError>([&] { one.seek(cut); }), HasSubstr("15 bytes"));
+  EXPECT_THAT(failure_of<InputError>([&] { one.seek(cut); }), HasSubstr("31 bytes"));
 }
 
 TEST(Sampler, RefusesTooLittleData) {

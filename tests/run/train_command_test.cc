@@ -2,7 +2,9 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -164,9 +166,14 @@ class TrainCommand : public testing::Test {
     std::snprintf(name.data(), name.size(), "ckpt-%08d", step);
     return name.data();
   }
+  // The tensors of a worker's file; what lies before them names the run.
   std::string checkpoint(const std::string& run, int step, int worker) const {
-    return read_text(at(run) / "checkpoints" / checkpoint_name(step) /
-                     ("worker-" + std::to_string(worker) + ".kith"));
+    const std::string text = read_text(at(run) / "checkpoints" / checkpoint_name(step) /
+                                       ("worker-" + std::to_string(worker) + ".safetensors"));
+    std::uint64_t header = 0;
+    if (text.size() < sizeof header) return {};
+    std::memcpy(&header, text.data(), sizeof header);
+    return text.substr(sizeof header + header);
   }
 
   // Waits until a worker has written `count` steps; false when that takes too long.
@@ -339,7 +346,7 @@ TEST_F(TrainCommand, BadInputIsTwoAndLeavesRunFoldersAlone) {
       {{"train", "--resume", path("none")}, "config.toml"},
       {{"train", "--resume", path("run")}, "has done its 3 steps"},
       {{"train", "--resume", path("run"), "--set", "model.width=32"}, "must stay as it was"},
-      {{"train", "--resume", path("run"), "--workers", "4"}, "--workers: world.workers"},
+      {{"train", "--resume", path("run"), "--workers", "4", "--set", "world.nodes=2,1"}, "world.nodes"},
       {{"train", "--resume", path("run"), "--out", path("new")}, "--out"},
       {{"train", "--resume", path("run"), job}, "--resume"},
       {{"train", "--demo", job}, "--demo"},
@@ -361,11 +368,11 @@ TEST_F(TrainCommand, BadInputIsTwoAndLeavesRunFoldersAlone) {
 
 TEST_F(TrainCommand, ADamagedCheckpointIsRefusedAndTheOneBeforeOffered) {
   ASSERT_EQ(kith(tiny("run", 6, {"--threads", "--set", "checkpoint.every=3"})).code, 0);
-  const fs::path newest = at("run") / "checkpoints" / "ckpt-00000006" / "worker-1.kith";
+  const fs::path newest = at("run") / "checkpoints" / "ckpt-00000006" / "worker-1.safetensors";
   fs::resize_file(newest, fs::file_size(newest) - 1);
   const Result result = kith({"train", "--resume", path("run"), "--set", "train.steps=9"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("worker-1.kith"), HasSubstr("ckpt-00000003")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("worker-1.safetensors"), HasSubstr("ckpt-00000003")));
 }
 
 TEST_F(TrainCommand, PrintsAConfigurationThatItCanRead) {

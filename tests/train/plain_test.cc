@@ -94,9 +94,10 @@ void write_checkpoint(const fs::path& root, std::int64_t step, int workers) {
   Manifest manifest{"model", step, {}};
   for (int rank = 0; rank < workers; ++rank) {
     const std::string text = cat("state of ", rank, " at ", step);
-    const std::vector<Block> blocks{{"a", bytes(text)}, {"empty", {}}};
+    const std::vector<NamedTensor> tensors{{"a", "U8", {static_cast<std::int64_t>(text.size())}, bytes(text)},
+                                           {"empty", "F32", {0, 3}, {}}};
     manifest.files.push_back(
-        write_worker_file(folder / worker_file_name(rank), {step, rank, workers}, blocks));
+        write_worker_file(folder / worker_file_name(rank), {step, rank, workers, manifest.run}, tensors));
   }
   write_manifest(folder, manifest);
 }
@@ -115,11 +116,12 @@ TEST(CheckpointFolder, GivesBackWhatWasWritten) {
   const Manifest manifest = verify_checkpoint(checkpoint_path(folder.path(), 120));
   EXPECT_EQ(manifest.step, 120);
   EXPECT_EQ(manifest.workers(), 3);
-  const WorkerFile file = read_worker_file(checkpoint_path(folder.path(), 120) / worker_file_name(2));
-  const auto block = file.block("a");
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(block.data()), block.size()), "state of 2 at 120");
-  EXPECT_TRUE(file.block("empty").empty());
-  EXPECT_THAT(message_of([&] { file.block("b"); }), HasSubstr("'b'"));
+  const WorkerFile file = read_worker_file(checkpoint_path(folder.path(), 120), manifest, 2);
+  const auto text = file.tensor("a").bytes;
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(text.data()), text.size()), "state of 2 at 120");
+  EXPECT_EQ(file.tensor("empty").shape, (std::vector<std::int64_t>{0, 3}));
+  EXPECT_THAT(message_of([&] { file.tensor("b"); }),
+              AllOf(HasSubstr("'b'"), HasSubstr("worker-2.safetensors")));
 }
 
 TEST(CheckpointFolder, AnyDamagedByteRefusesTheWholeAndNamesThePreviousOne) {
@@ -149,11 +151,11 @@ TEST(CheckpointFolder, TruncatedMissingAndMixedFilesAreRefused) {
     write_checkpoint(folder.path(), 120, 2);
     fs::resize_file(newest / worker_file_name(0), keep);
     EXPECT_THAT(message_of([&] { verify_checkpoint(newest); }),
-                AllOf(HasSubstr("worker-0.kith"), HasSubstr("no older")));
+                AllOf(HasSubstr("worker-0.safetensors"), HasSubstr("no older")));
   }
   write_checkpoint(folder.path(), 120, 2);
   fs::remove(newest / worker_file_name(1));
-  EXPECT_THAT(message_of([&] { verify_checkpoint(newest); }), HasSubstr("worker-1.kith"));
+  EXPECT_THAT(message_of([&] { verify_checkpoint(newest); }), HasSubstr("worker-1.safetensors"));
 
   write_checkpoint(folder.path(), 120, 2);
   write_checkpoint(folder.path(), 110, 2);
@@ -173,6 +175,8 @@ TEST(CheckpointFolder, WithoutAManifestItIsNone) {
   write_checkpoint(folder.path(), 7, 1);
   std::ofstream(path / "manifest.json") << "{\"format\": \"kith-checkpoint\", \"version\": 99}";
   EXPECT_THAT(message_of([&] { verify_checkpoint(path); }), HasSubstr("version 99"));
+  std::ofstream(path / "manifest.json") << "{\"format\": \"kith-checkpoint\", \"version\": 1}";
+  EXPECT_THAT(message_of([&] { verify_checkpoint(path); }), HasSubstr("version 1 is not"));
   std::ofstream(path / "manifest.json") << "{\"format\"";
   EXPECT_THAT(message_of([&] { verify_checkpoint(path); }), HasSubstr("manifest.json"));
 }

@@ -14,12 +14,14 @@ namespace kith::train {
 namespace {
 
 struct Position {
-  std::uint64_t digest;  // of the options: the same for every rank
+  std::uint64_t digest;  // of the options: the same for every rank, and for any number of workers
   std::uint64_t drawn;
+  std::uint64_t epoch;
+  std::uint64_t used;
 };
 
 std::uint64_t digest_of(const SamplerOptions& o) {
-  return hash_words(o.samples, o.workers, o.batch, o.seed);
+  return hash_words(o.samples, o.batch, o.seed);
 }
 
 std::uint64_t batches_in(const SamplerOptions& o) {
@@ -37,7 +39,15 @@ std::uint64_t batches_in(const SamplerOptions& o) {
 }  // namespace
 
 Sampler::Sampler(const SamplerOptions& options)
-    : options_(options), batches_per_epoch_(batches_in(options)) {}
+    : options_(options),
+      together_(static_cast<std::uint64_t>(options.workers) * options.batch),
+      batches_per_epoch_(batches_in(options)) {}
+
+void Sampler::skip_rest() {
+  if (left() >= together_) return;
+  ++epoch_;
+  used_ = 0;
+}
 
 void Sampler::shuffle(std::uint64_t epoch) {
   order_.resize(options_.samples);
@@ -49,32 +59,39 @@ void Sampler::shuffle(std::uint64_t epoch) {
 }
 
 std::span<const std::uint64_t> Sampler::next() {
-  if (order_.empty() || shuffled_epoch_ != epoch()) shuffle(epoch());
-  const std::uint64_t together = static_cast<std::uint64_t>(options_.workers) * options_.batch;
-  const std::uint64_t first =
-      (drawn_ % batches_per_epoch_) * together + static_cast<std::uint64_t>(options_.rank) * options_.batch;
+  if (order_.empty() || shuffled_epoch_ != epoch_) shuffle(epoch_);
+  const std::uint64_t first = used_ + static_cast<std::uint64_t>(options_.rank) * options_.batch;
   ++drawn_;
+  used_ += together_;
+  skip_rest();
   return std::span(order_).subspan(first, options_.batch);
 }
 
 std::vector<std::byte> Sampler::position() const {
-  const Position position{digest_of(options_), drawn_};
+  const Position position{digest_of(options_), drawn_, epoch_, used_};
   std::vector<std::byte> bytes(sizeof position);
   std::memcpy(bytes.data(), &position, sizeof position);
   return bytes;
 }
 
 void Sampler::seek(std::span<const std::byte> position) {
+  constexpr const char* kPlace = "data position of the checkpoint";
   Position read{};
-  if (position.size() != sizeof read) {
-    throw InputError(cat(position.size(), " bytes, wanted ", sizeof read), "data position of the checkpoint");
-  }
+  if (position.size() != sizeof read)
+    throw InputError(cat(position.size(), " bytes, wanted ", sizeof read), kPlace);
   std::memcpy(&read, position.data(), sizeof read);
   if (read.digest != digest_of(options_)) {
-    throw InputError("was taken with other data, workers, batch or seed", "data position of the checkpoint",
-                     "go on with the run's own settings");
+    throw InputError("was taken with other data, batch or seed", kPlace, "go on with the run's own settings");
   }
+  // Every epoch has a batch at least, and whoever dealt, dealt whole batches.
+  if (read.epoch > read.drawn || read.used > options_.samples || read.used % options_.batch != 0)
+    throw InputError(cat("epoch ", read.epoch, ", sample ", read.used, " is no place to be after ",
+                         read.drawn, " batches"),
+                     kPlace, "the checkpoint is damaged");
   drawn_ = read.drawn;
+  epoch_ = read.epoch;
+  used_ = read.used;
+  skip_rest();
 }
 
 }  // namespace kith::train

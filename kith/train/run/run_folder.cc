@@ -93,8 +93,10 @@ RunFolder RunFolder::take(const std::filesystem::path& path) {
 
 bool RunFolder::has_model() const {
   std::error_code ignored;
-  return std::filesystem::exists(path_ / "model.pt", ignored) &&
-         std::filesystem::exists(path_ / "model-state.pt", ignored);
+  for (const char* name : {"model.pt", "model-state.pt", "model.safetensors"}) {
+    if (!std::filesystem::exists(path_ / name, ignored)) return false;
+  }
+  return true;
 }
 
 void RunFolder::restore_config(const Job& job) const {

@@ -15,7 +15,8 @@ namespace kith::train {
 //   lock                      who works in it (run_lock.h)
 //   summary.json              how it ended
 //   checkpoints/ckpt-STEP/    to go on from
-//   model.pt, model-state.pt  the averaged model, once the run is finished
+//   model.pt, model-state.pt, model.safetensors
+//                             the averaged model, once the run is finished
 //   worker-K/metrics.jsonl    one line per step and per evaluation
 //   worker-K/trace.json       Chrome trace, on request; trace.json holds all workers'
 class RunFolder {

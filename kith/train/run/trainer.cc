@@ -144,6 +144,16 @@ class Trainer {
       const std::span<const std::byte> position = resumed->position;
       const std::size_t split = position.size() - std::min(scaler, position.size());
       sampler.seek(position.first(split));
+      const std::int64_t batches = resumed->step * job_.train.accumulate;
+      if (sampler.drawn() != static_cast<std::uint64_t>(batches)) {
+        throw InputError(cat(sampler.drawn(), " batches were drawn, and ", batches, " make the steps done"),
+                         "data position of the checkpoint", "it is damaged, or train.accumulate has changed");
+      }
+      if (resumed->workers != world_.size() && world_.rank() == 0) {
+        world_.log->warning(cat("saved by ", resumed->workers, " workers, goes on with ", world_.size(),
+                                ": each one's own share of the data is not kept, the ", sampler.left(),
+                                " samples left of epoch ", sampler.epoch(), " are dealt anew"));
+      }
       if (scales_loss()) scaler_.restore(position.subspan(split));
     }
     return sampler;
@@ -264,6 +274,8 @@ class Trainer {
 
   void save(OnFullDisk on_full_disk) {
     flush_metrics();
+    // Nothing has happened since the checkpoint that this run goes on from.
+    if (wrapped_.resumed() && wrapped_.resumed()->step == wrapped_.steps()) return;
     const auto saving = span("checkpoint");
     const std::vector<std::byte> position = this->position();
     try {
@@ -281,8 +293,7 @@ class Trainer {
 
   void finish() {
     evaluate_now();
-    const bool saved = wrapped_.resumed() && wrapped_.resumed()->step == wrapped_.steps();
-    if (!saved) save(OnFullDisk::go_on);
+    save(OnFullDisk::go_on);
     export_model(wrapped_, options_.folder.model());
   }
 
@@ -295,20 +306,20 @@ class Trainer {
     const MetricTotals& totals = metrics_.totals();
     const double seconds_all = mean(totals.seconds);
     const double waited = mean(totals.waited_seconds);
+    const double steps_each = mean(static_cast<double>(totals.steps));  // workers may have joined later
     const double bytes = mean(totals.bytes_read) * world_.size();
     const double lost = mean(static_cast<double>(metrics_.unwritten())) * world_.size();
-    Summary summary{
-        .ending = ending,
-        .steps = wrapped_.steps(),
-        .parameters = parameter_count(*model_),
-        .validation_loss = last_ ? last_->loss : NAN,
-        .validation_accuracy = last_ ? last_->accuracy : NAN,
-        .consensus_distance = last_ ? last_->consensus_distance : NAN,
-        .seconds_per_iteration = seconds_all / static_cast<double>(std::max<std::int64_t>(1, totals.steps)),
-        .waiting_share = seconds_all > 0 ? waited / seconds_all : 0,
-        .unit = dataset_.unit(),
-        .bytes_sent = bytes,
-        .metrics_lost = std::llround(lost)};
+    Summary summary{.ending = ending,
+                    .steps = wrapped_.steps(),
+                    .parameters = parameter_count(*model_),
+                    .validation_loss = last_ ? last_->loss : NAN,
+                    .validation_accuracy = last_ ? last_->accuracy : NAN,
+                    .consensus_distance = last_ ? last_->consensus_distance : NAN,
+                    .seconds_per_iteration = seconds_all / std::max(1.0, steps_each),
+                    .waiting_share = seconds_all > 0 ? waited / seconds_all : 0,
+                    .unit = dataset_.unit(),
+                    .bytes_sent = bytes,
+                    .metrics_lost = std::llround(lost)};
     if (summary.seconds_per_iteration > 0) {
       summary.units_per_second = static_cast<double>(units_per_step()) / summary.seconds_per_iteration;
     }

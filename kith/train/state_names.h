@@ -1,0 +1,13 @@
+#pragma once
+
+namespace kith::train {
+
+// Tensors of a worker's file besides the engine's (docs/checkpoint-format.md).
+inline constexpr const char* kBufferPrefix = "buffer.";
+inline constexpr const char* kGroups = "groups";
+inline constexpr const char* kRandomState = "random";
+inline constexpr const char* kDeviceRandomState = "random.device";
+inline constexpr const char* kOptimizer = "optimizer";
+inline constexpr const char* kPosition = "position";
+
+}  // namespace kith::train
