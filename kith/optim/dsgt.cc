@@ -6,7 +6,7 @@ namespace {
 // Gradient tracking (arXiv 2211.00533 with one consensus round): h follows the mean gradient.
 //   h_i(t)   = sum_j W_t[i,j] ( h_j(t-1) + g_j(t) - g_j(t-1) )        h(-1) = g(-1) = 0
 //   x_i(t+1) = sum_j W_t[i,j] ( x_j(t) - lr * direction(h_j(t)) )
-// A parameter without a gradient in this step tracks a gradient of zero.
+// A parameter without a gradient in this step tracks a gradient of zero, and is mixed but not moved.
 template <class T>
 class Dsgt final : public Algorithm<T> {
  public:
@@ -53,7 +53,9 @@ class Dsgt final : public Algorithm<T> {
     b.run_passes();
     for (const SegmentView& s : b.segments()) {
       const kernels::Source x = own(b.model(s), 1);
-      b.step(s, {{&x, 1}, 1}, {b.state(kTracked, s), dtype_of<T>(), 1}, b.outgoing(kModel, s));
+      const bool moves = s.input.gradient.data != nullptr;
+      const T* const tracked = moves ? b.state(kTracked, s) : nullptr;
+      b.step(s, {{&x, 1}, 1}, {tracked, dtype_of<T>(), 1}, b.outgoing(kModel, s));
     }
     b.publish(kModel);
   }

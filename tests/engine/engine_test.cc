@@ -1,7 +1,6 @@
 #include "kith/engine/engine.h"
 
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -146,28 +145,6 @@ TEST(Engine, CompleteGraphAgreesAndAverageIsTheMean) {
   });
 }
 
-TEST(Engine, SkippedStepMixesAndMovesNothingElse) {
-  for (const Place place : {Place::host, Place::windows, Place::copies}) {
-    support::run_world("inproc", 2, [&](support::Worker& worker) {
-      EngineOptions options = options_for("awc", "sgd", "complete");
-      options.same_start = false;
-      Quadratic<double> quadratic(worker, options, {7, 1, 40, 16}, place);
-      quadratic.engine().start();
-      const std::vector<double> before = quadratic.model();
-      quadratic.backward();
-      quadratic.spoil(2, std::numeric_limits<double>::infinity());
-      const StepReport report = quadratic.engine().step(quadratic.inputs(), {.non_finite = NonFinite::skip});
-      EXPECT_TRUE(report.skipped);
-      EXPECT_FALSE(std::isfinite(report.gradient_norm.get()));
-      const auto others = quadratic.engine().gather(before[0]);
-      EXPECT_NEAR(quadratic.model()[0], (others[0] + others[1]) / 2, 1e-15);
-      EXPECT_FALSE(quadratic.step({.non_finite = NonFinite::skip}).skipped);
-      EXPECT_EQ(quadratic.engine().steps(), 2);
-      return std::string();
-    });
-  }
-}
-
 // Without gradients a model is only mixed: every bucket by the product of the matrices of its own rounds.
 TEST(Engine, StaggeredBucketsTakeTheRoundsAheadOfTheirs) {
   const std::vector<std::size_t> sizes{8, 16, 24, 32, 40};
@@ -257,28 +234,6 @@ TEST(Engine, ASplitParameterTakesTheRoundsOfItsParts) {
       return std::string();
     });
   }
-}
-
-TEST(Engine, ParameterWithoutGradientIsOnlyMixed) {
-  support::run_world("inproc", 2, [](support::Worker& worker) {
-    for (const char* algorithm : {"awc", "atc", "allreduce", "none"}) {
-      EngineOptions options = options_for(algorithm, "adamw", "complete");
-      options.name = algorithm;
-      Quadratic<double> quadratic(worker, options);
-      quadratic.engine().start();
-      const std::vector<double> before = quadratic.model();
-      for (int t = 0; t < 3; ++t) {
-        quadratic.backward();
-        quadratic.inputs()[0].gradient = nullptr;
-        quadratic.engine().step(quadratic.inputs(), {});
-      }
-      const std::vector<double> after = quadratic.model();
-      for (std::size_t k = 0; k < 7; ++k)
-        EXPECT_EQ(after[k], before[k]) << algorithm;
-      EXPECT_NE(after[7], before[7]) << algorithm;
-    }
-    return std::string();
-  });
 }
 
 // In all-reduce a parameter that only one worker used this step has a gradient for everybody: its share of
