@@ -16,23 +16,23 @@ GradientReduction<T>::GradientReduction(const World& world, const GradientReduct
       queue_(direct_ ? nullptr : options.device->make_queue()),
       kernels_(kernels::make_kernels<T>(queue())) {
   kernels::Device& device = *options.device;
+  host_ = device.allocate_pinned((direct_ ? options.firsts.size() : elements()) * sizeof(T));
+  flags_ = {host_.as<T>() + (direct_ ? 0 : options.count), options.firsts.size()};
+  host_kernels_ = kernels::make_kernels<T>(kernels::host_device().compute());
   if (direct_) {
-    host_ = device.allocate_pinned(options.firsts.size() * sizeof(T));
     means_ = device.allocate(elements() * sizeof(T));
-    flags_ = host_.as<T>();
+    outgoing_ = lossy() ? device.allocate(wire_bytes(elements())) : means_;
+    travelling_ = device.allocate_pinned(wire_bytes(options.firsts.size()));
     return;
   }
-  host_ = device.allocate_pinned(elements() * sizeof(T));
-  flags_ = host_.as<T>() + options.count;
   means_ = host_;
   if (!device.host()) {
-    outgoing_ = device.allocate(options.count * sizeof(T));
+    outgoing_ = device.allocate(wire_bytes(options.count));
     means_ = device.allocate(options.count * sizeof(T));
   }
-  host_kernels_ = kernels::make_kernels<T>(kernels::host_device().compute());
   collective_ = std::make_unique<gossip::Collective<T>>(
       *world.transport, world.members, *host_kernels_, *world.clock,
-      gossip::CollectiveOptions{options.name, elements(), options.patience, device.pinner()});
+      gossip::CollectiveOptions{options.name, elements(), options.patience, device.pinner(), options.wire});
 }
 
 template <class T>
@@ -62,44 +62,47 @@ void GradientReduction<T>::reduce(std::span<const Part> parts, const kernels::Ma
 }
 
 template <class T>
-void GradientReduction<T>::collect(std::span<const Part> parts, T* to, T* flags) {
+void GradientReduction<T>::collect(std::span<const Part> parts, std::byte* to, std::byte* flags) {
   for (std::size_t k = 0; k < parts.size(); ++k) {
-    T* const place = to + options_.firsts[k];
+    std::byte* const place = to + wire_bytes(options_.firsts[k]);
     if (parts[k].gradient) {
-      kernels_->convert(place, dtype_of<T>(), parts[k].gradient, parts[k].type, parts[k].count);
+      kernels_->convert(place, options_.wire, parts[k].gradient, parts[k].type, parts[k].count);
     } else {
-      queue().zero(place, parts[k].count * sizeof(T));
+      queue().zero(place, wire_bytes(parts[k].count));
     }
-    flags[k] = parts[k].gradient ? T{1} : T{0};
+    flags_[k] = parts[k].gradient ? T{1} : T{0};
   }
+  host_kernels_->convert(flags, options_.wire, flags_.data(), dtype_of<T>(), flags_.size());
 }
 
 template <class T>
 void GradientReduction<T>::reduce_directly(std::span<const Part> parts, Deadline deadline) {
-  T* const flags_here = means_.as<T>() + options_.count;
-  collect(parts, means_.as<T>(), host_.as<T>());
-  queue().copy(flags_here, host_.data(), host_.bytes());
+  std::byte* const flags_here = outgoing_.data() + wire_bytes(options_.count);
+  collect(parts, outgoing_.data(), travelling_.data());
+  queue().copy(flags_here, travelling_.data(), travelling_.bytes());
   const Clock::Time begin = world_.clock->now();
-  direct_->mean(means_.data(), dtype_of<T>(), elements(), deadline);
-  queue().copy(host_.data(), flags_here, host_.bytes());
+  direct_->mean(outgoing_.data(), options_.wire, elements(), deadline);
+  queue().copy(travelling_.data(), flags_here, travelling_.bytes());
+  if (lossy())
+    kernels_->convert(means_.data(), dtype_of<T>(), outgoing_.data(), options_.wire, options_.count);
   direct_->wait(deadline);
+  host_kernels_->convert(flags_.data(), dtype_of<T>(), travelling_.data(), options_.wire, flags_.size());
   tally_.waited += world_.clock->now() - begin;
-  tally_.bytes_published += elements() * sizeof(T);
+  tally_.bytes_published += wire_bytes(elements());
 }
 
 template <class T>
 void GradientReduction<T>::reduce_through_host(std::span<const Part> parts, Deadline deadline) {
-  const std::span<T> out = collective_->outgoing(elements(), deadline);
-  const std::size_t bytes = options_.count * sizeof(T);
-  T* const first = outgoing_.empty() ? out.data() : outgoing_.as<T>();
-  collect(parts, first, out.data() + options_.count);
+  const std::span<std::byte> out = collective_->outgoing(elements(), deadline);
+  std::byte* const first = outgoing_.empty() ? out.data() : outgoing_.data();
+  collect(parts, first, out.data() + wire_bytes(options_.count));
   if (first != out.data()) {
-    queue_->copy(out.data(), first, bytes);
+    queue_->copy(out.data(), first, outgoing_.bytes());
     kernels::wait(queue_->mark());
   }
-  note(tally_, collective_->mean_of_outgoing({host_.as<T>(), out.size()}, deadline));
-  tally_.bytes_published += out.size_bytes();
-  if (means_.data() != host_.data()) queue_->copy(means_.data(), host_.data(), bytes);
+  note(tally_, collective_->mean_of_outgoing({host_.as<T>(), elements()}, deadline));
+  tally_.bytes_published += out.size();
+  if (means_.data() != host_.data()) queue_->copy(means_.data(), host_.data(), options_.count * sizeof(T));
 }
 
 template <class T>
@@ -114,8 +117,9 @@ StepReport GradientReduction<T>::take_tally() {
 
 template <class T>
 void GradientReduction<T>::add_memory(MemoryUse& use) const {
-  use.staging += host_.bytes() + outgoing_.bytes();
+  use.staging += host_.bytes() + travelling_.bytes();
   if (means_.data() != host_.data()) use.staging += means_.bytes();
+  if (outgoing_.data() != means_.data()) use.staging += outgoing_.bytes();
   if (collective_) use.windows += collective_->window_bytes();
 }
 

@@ -16,6 +16,7 @@ struct GradientReductionOptions {
   std::string name;                 // of the window
   std::size_t count = 0;            // elements of the bucket
   std::vector<std::size_t> firsts;  // where its segments begin in it
+  DType wire = DType::f32;          // what travels, both ways
   Clock::Duration patience{};
   kernels::Device* device = nullptr;
   gossip::DeviceReducers* reducers = nullptr;  // null: through host memory
@@ -23,7 +24,8 @@ struct GradientReductionOptions {
 
 // All-reduce of one bucket's gradients, by the communication thread; a step that follows reads the means.
 // Means go from device to device where the engine has reducers for that, else the vector is copied to a
-// window, averaged by the host and copied back.
+// window, averaged by the host and copied back. On a narrower wire gradients are rounded to it, summed in T
+// and the result rounded again on its way; all workers end with the same bits.
 template <class T>
 class GradientReduction {
  public:
@@ -53,8 +55,10 @@ class GradientReduction {
  private:
   std::size_t elements() const { return options_.count + options_.firsts.size(); }
   kernels::Queue& queue() const { return direct_ ? direct_->queue() : *queue_; }
-  // The gradients in one piece, and which of them there are.
-  void collect(std::span<const Part> parts, T* to, T* flags);
+  std::size_t wire_bytes(std::size_t count) const { return count * size_of(options_.wire); }
+  bool lossy() const { return options_.wire != dtype_of<T>(); }
+  // The gradients in one piece, and which of them there are (in host memory), as they travel.
+  void collect(std::span<const Part> parts, std::byte* to, std::byte* flags);
   void reduce_directly(std::span<const Part> parts, Deadline deadline);
   void reduce_through_host(std::span<const Part> parts, Deadline deadline);
 
@@ -65,10 +69,11 @@ class GradientReduction {
   const std::unique_ptr<kernels::Kernels<T>> kernels_;
   std::unique_ptr<kernels::Kernels<T>> host_kernels_;  // of the collective
   std::unique_ptr<gossip::Collective<T>> collective_;
-  kernels::Buffer outgoing_;  // through host memory from another device: in one piece, on their way
-  kernels::Buffer host_;      // means (through host memory only), then one flag per segment: somebody has one
-  kernels::Buffer means_;     // on the device
-  const T* flags_ = nullptr;  // in host_
+  kernels::Buffer outgoing_;    // on another device: the gradients in one piece, as they travel
+  kernels::Buffer host_;        // means (through host memory only), then flags
+  kernels::Buffer means_;       // on the device
+  kernels::Buffer travelling_;  // flags that a reducer of the device takes along
+  std::span<T> flags_;          // in host_, one per segment: somebody has one
   kernels::Mark mark_;
   StepReport tally_;
 };

@@ -75,6 +75,7 @@ void TypedBucket<T>::open_reduction() {
   reduction.count = options_.plan.count;
   for (const Part& part : parts_)
     reduction.firsts.push_back(part.first);
+  reduction.wire = options_.wire;
   reduction.patience = options_.patience;
   reduction.device = &device();
   reduction.reducers = options_.reducers;

@@ -46,14 +46,15 @@ template <class T>
 std::unique_ptr<MachineReducer<T>> open_across(comm::Transport& transport,
                                                const graph::WorkerRound& everybody,
                                                const std::vector<int>& machines, const Members& members,
-                                               const CollectiveOptions& options, Deadline deadline) {
+                                               const CollectiveOptions& options, DType wire,
+                                               Deadline deadline) {
   if (!GroupPlan::applies(everybody, machines)) return nullptr;
   HopSizes sizes;
   for (Rank rank : everybody.group)
     sizes.include(GroupPlan(everybody.group, machines, rank, options.count));
   return std::make_unique<MachineReducer<T>>(
-      transport, typename MachineReducer<T>::Options{options.name, options.count, dtype_of<T>(), sizes,
-                                                     machines, members.workers, deadline});
+      transport, typename MachineReducer<T>::Options{options.name, options.count, wire, sizes, machines,
+                                                     members.workers, deadline, Rounding::shared});
 }
 
 }  // namespace
@@ -69,18 +70,18 @@ Collective<T>::Collective(comm::Transport& transport, Members members, kernels::
       self_(members_.rank_of(transport.self())),
       everybody_(group_of(members_)),
       machines_(machines_of(transport, members_)),
-      vectors_(
-          transport.open(window_options(members_, options_.name, options_.count * sizeof(T), options_.pin),
-                         clock.now() + options_.open_timeout)),
+      vectors_(transport.open(
+          window_options(members_, options_.name, options_.count * size_of(wire()), options_.pin),
+          clock.now() + options_.open_timeout)),
       scalars_(transport.open(window_options(members_, options_.name + "/scalar", sizeof(double)),
                               clock.now() + options_.open_timeout)),
-      across_(open_across<T>(transport, everybody_, machines_, members_, options_,
+      across_(open_across<T>(transport, everybody_, machines_, members_, options_, wire(),
                              clock.now() + options_.open_timeout)),
       reducer_(!across_ && GroupReducer<T>::pays(everybody_, options_.count)
                    ? std::make_unique<GroupReducer<T>>(
                          transport, kernels,
                          typename GroupReducer<T>::Options{options_.name, options_.count, members_.workers,
-                                                           clock.now() + options_.open_timeout})
+                                                           clock.now() + options_.open_timeout, wire()})
                    : nullptr) {}
 
 template <class T>
@@ -93,22 +94,21 @@ std::size_t Collective<T>::window_bytes() const {
 }
 
 template <class T>
-std::span<T> Collective<T>::outgoing(std::size_t count, Deadline deadline) {
+std::span<std::byte> Collective<T>::outgoing(std::size_t count, Deadline deadline) {
   KITH_CHECK_LE(count, options_.count, options_.name);
-  return {reinterpret_cast<T*>(
-              comm::take_slot(*vectors_, next_vector(), deadline, cat(transport_.self())).data()),
-          count};
+  return comm::take_slot(*vectors_, next_vector(), deadline, cat(transport_.self()))
+      .first(count * size_of(wire()));
 }
 
 template <class T>
 RoundReport Collective<T>::mean_of_outgoing(std::span<T> to, Deadline deadline) {
   const Version version = next_vector();
   ++vector_step_;
-  comm::PublishOptions publication{.bytes = to.size_bytes()};
-  address(publication, everybody_, members_, self_, machines_, to.size(), sizeof(T));
+  comm::PublishOptions publication{.bytes = to.size() * size_of(wire())};
+  address(publication, everybody_, members_, self_, machines_, to.size(), size_of(wire()));
   vectors_->publish(version, publication);
   const void* const published = vectors_->slot(version).data();
-  const Own own{published, dtype_of<T>(), published, dtype_of<T>(), 1};
+  const Own own{published, wire(), published, wire(), 1};  // rounded for oneself as for the others
   const GatherOptions options{self_, &members_, version, deadline, &clock_, false};
   if (across_) return across_->reduce(*vectors_, everybody_, own, options, to);
   const Gathered gathered = gossip::gather(*vectors_, everybody_, own, options);
@@ -120,14 +120,15 @@ RoundReport Collective<T>::mean_of_outgoing(std::span<T> to, Deadline deadline) 
 
 template <class T>
 RoundReport Collective<T>::mean(std::span<T> x, Deadline deadline) {
-  std::memcpy(outgoing(x.size(), deadline).data(), x.data(), x.size_bytes());
+  kernels_.convert(outgoing(x.size(), deadline).data(), wire(), x.data(), dtype_of<T>(), x.size());
   return mean_of_outgoing(x, deadline);
 }
 
 template <class T>
 void Collective<T>::broadcast(std::span<T> x, Rank root, Deadline deadline) {
+  KITH_CHECK(wire() == dtype_of<T>(), "a first model is not rounded");
   const Version version = next_vector();
-  std::span<T> slot = outgoing(x.size(), deadline);
+  const std::span<std::byte> slot = outgoing(x.size(), deadline);
   ++vector_step_;
   if (self_ == root) {
     std::memcpy(slot.data(), x.data(), x.size_bytes());

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,11 +17,15 @@ struct CollectiveOptions {
   std::string name = "collective";
   std::size_t count = 0;  // elements of a vector, at most
   Clock::Duration open_timeout = std::chrono::seconds(60);
-  PinMemory pin = {};  // for `outgoing`
+  PinMemory pin = {};              // for `outgoing`
+  std::optional<DType> wire = {};  // what travels in a mean; default: T
 };
 
 // Operations with every member, for what is rare (evaluation, consensus distance, agreement) and for the
 // all-reduce baseline. The members call the same operations in the same order. One thread.
+//
+// A mean on a narrower wire is summed in T. What is rounded on the way stays rounded for everybody, so that
+// all members end with the same bits, as on a plain wire.
 template <class T>
 class Collective {
  public:
@@ -28,17 +33,18 @@ class Collective {
              CollectiveOptions options);
 
   std::size_t capacity() const { return options_.count; }
+  DType wire() const { return options_.wire.value_or(dtype_of<T>()); }
   std::size_t window_bytes() const;
 
   // x <- the members' mean. A missed member counts as oneself and is named in the report.
   RoundReport mean(std::span<T> x, Deadline deadline);
 
-  // The same in two halves, without a copy: fill `outgoing` (of `count` elements), then take the mean into
-  // `to`.
-  std::span<T> outgoing(std::size_t count, Deadline deadline);
+  // The same in two halves, without a copy: fill `outgoing` (`count` elements of the wire's type), then take
+  // the mean into `to`.
+  std::span<std::byte> outgoing(std::size_t count, Deadline deadline);
   RoundReport mean_of_outgoing(std::span<T> to, Deadline deadline);
 
-  // x <- the root's x. Error when the root does not publish before the deadline.
+  // x <- the root's x. Error when the root does not publish before the deadline. REQUIRES: a plain wire.
   void broadcast(std::span<T> x, Rank root, Deadline deadline);
 
   // Everybody's value in rank order. A missed member's is NaN.

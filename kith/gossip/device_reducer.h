@@ -22,7 +22,7 @@ class DeviceReducer {
   // Where its work runs; what fills a vector goes there before, what reads it after.
   virtual kernels::Queue& queue() = 0;
 
-  // Puts there: the vector (f32 or f64, on the device) becomes the members' mean. Error as for wait().
+  // Puts there: the vector (not i8, on the device) becomes the members' mean. Error as for wait().
   virtual void mean(void* vector, DType type, std::size_t count, Deadline deadline) = 0;
 
   // Returns when the queue has done all it was given. Error when a member is gone, or has not done its part

@@ -23,8 +23,8 @@ template <class T>
 comm::WindowOptions shard_window(const typename GroupReducer<T>::Options& options) {
   comm::WindowOptions window;
   window.name = options.name + "/shard";
-  window.bytes = shard(options.count, kLeastGroup, 0).count * sizeof(T);
-  window.shape_digest = hash_words(options.count, sizeof(T));
+  window.bytes = shard(options.count, kLeastGroup, 0).count * size_of(options.wire);
+  window.shape_digest = hash_words(options.count, options.wire);
   window.peers = options.peers;
   return window;
 }
@@ -42,7 +42,9 @@ kernels::Destination<T> at(const kernels::Destination<T>& to, std::size_t first)
 template <class T>
 GroupReducer<T>::GroupReducer(comm::Transport& transport, kernels::Kernels<T>& kernels,
                               const Options& options)
-    : kernels_(kernels), shards_(transport.open(shard_window<T>(options), options.open_deadline)) {}
+    : kernels_(kernels),
+      wire_(options.wire),
+      shards_(transport.open(shard_window<T>(options), options.open_deadline)) {}
 
 template <class T>
 bool GroupReducer<T>::pays(const graph::WorkerRound& round, std::size_t count) {
@@ -56,6 +58,9 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
                                     const GatherOptions& options) {
   const std::size_t size = round.group.size();
   const auto whole = static_cast<double>(size);
+  // What travels is the sum, scaled by the reader; rounded, it is the mean, so that 16 bits hold its range.
+  const bool rounds = wire_ != dtype_of<T>();
+  const double unit = rounds ? 1 / whole : 1;
   RoundReport report = gathered.report();
   const Clock::Time begin = options.clock->now();
   std::vector<kernels::Source> scratch;
@@ -71,15 +76,18 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
   auto slot = shards_->begin(options.version, options.deadline);
   const bool offered = std::holds_alternative<std::span<std::byte>>(slot);
   const Extent own_range = shard(count, size, mine);
-  T* const own_sum = reinterpret_cast<T*>(shards_->slot(options.version).data());
+  std::byte* const own_sum = shards_->slot(options.version).data();
   // Of the gathered models only ranges are read: one's own shard, and those that nobody else sums.
   const auto read = [&](const Extent& range) { return (present - 1) * range.count * size_of(own.wire); };
   report.bytes_read = 0;
   if (offered) {
     report.bytes_read += read(own_range);
-    const kernels::Mix sum = gathered.sum_from(own_range.first, scratch);
-    if (own_range.count > 0) kernels_.mix({own_sum, nullptr, DType::bf16}, sum, own_range.count);
-    publish.bytes = own_range.count * sizeof(T);
+    kernels::Mix sum = gathered.sum_from(own_range.first, scratch);
+    sum.scale = unit;
+    const kernels::Destination<T> place = rounds ? kernels::Destination<T>{nullptr, own_sum, wire_}
+                                                 : kernels::Destination<T>{reinterpret_cast<T*>(own_sum)};
+    if (own_range.count > 0) kernels_.mix(place, sum, own_range.count);
+    publish.bytes = own_range.count * size_of(wire_);
     publish.weight = static_cast<double>(present);
     shards_->publish(options.version, publish);
   }
@@ -87,13 +95,13 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
   // Hop 2: everybody's sums.
   for (std::size_t k = 0; k < size; ++k) {
     const Extent range = shard(count, size, k);
-    const T* sum = k == mine && offered ? own_sum : nullptr;
+    const std::byte* sum = k == mine && offered ? own_sum : nullptr;
     double summed = static_cast<double>(present);
     comm::Outcome outcome = comm::Lost{};
     if (k != mine) {
       outcome = shards_->await(options.members->at(round.group[k]), options.version, options.deadline);
       if (const auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
-        sum = reinterpret_cast<const T*>(arrival->data().data());
+        sum = arrival->data().data();
         summed = arrival->header().weight;
         report.bytes_read += arrival->header().bytes;
       }
@@ -108,13 +116,13 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
       source.data = static_cast<const std::byte*>(source.data) + range.first * size_of(source.type);
       return source;
     };
-    scratch.assign(1, {sum, dtype_of<T>(), 1});
-    if (summed < whole) scratch.push_back(in_range(own.as_published(whole - summed)));
+    scratch.assign(1, {sum, wire_, 1});
+    if (summed < whole) scratch.push_back(in_range(own.as_published((whole - summed) * unit)));
     if (own.lossy()) {
       scratch.push_back(in_range({own.values, own.type, whole}));
       scratch.push_back(in_range(own.as_published(-whole)));
     }
-    kernels_.mix(at(to, range.first), {scratch, 1 / whole}, range.count);
+    kernels_.mix(at(to, range.first), {scratch, rounds ? 1 : 1 / whole}, range.count);
   }
   report.waited += options.clock->now() - begin;
   return report;

@@ -13,7 +13,8 @@ namespace kith::gossip {
 // and publishes the sum; everybody then reads all sums (all-gather). Three reads and a write of the model per
 // worker, whatever the group's size, where reading all members costs as many reads as the group has members.
 //
-// Sums run in rank order and are scaled once by 1/|group|: the bits are those of the direct path.
+// Sums run in rank order and are scaled once by 1/|group|: the bits are those of the direct path. On a
+// narrower wire the shards are published as rounded means, and everybody takes them as they travelled.
 template <class T>
 class GroupReducer {
  public:
@@ -22,6 +23,7 @@ class GroupReducer {
     std::size_t count = 0;  // elements, at most
     std::vector<WorkerId> peers;
     Deadline open_deadline;
+    DType wire = dtype_of<T>();  // of the shards
   };
 
   GroupReducer(comm::Transport& transport, kernels::Kernels<T>& kernels, const Options& options);
@@ -39,6 +41,7 @@ class GroupReducer {
 
  private:
   kernels::Kernels<T>& kernels_;
+  const DType wire_;
   const std::unique_ptr<comm::Window> shards_;
 };
 

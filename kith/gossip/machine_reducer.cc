@@ -1,7 +1,6 @@
 #include "kith/gossip/machine_reducer.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -108,7 +107,7 @@ MachineReducer<T>::MachineReducer(comm::Transport& transport, const Options& opt
     : options_(options),
       sums_(open_hop(transport, options, "sum", options.sizes.sums, options.wire)),
       totals_(open_hop(transport, options, "total", options.sizes.totals, options.wire)),
-      results_(open_hop(transport, options, "result", options.sizes.results, dtype_of<T>())) {
+      results_(open_hop(transport, options, "result", options.sizes.results, result_type())) {
   for (int stage = 0; stage < kStages; ++stage)
     kernels_.push_back(kernels::make_cpu_kernels<T>({}));
 }
@@ -157,10 +156,12 @@ kernels::Source MachineReducer<T>::sum_at(const Round& round, std::size_t first)
 }
 
 template <class T>
-T* MachineReducer<T>::result_at(const Round& round, std::size_t first) const {
-  if (round.plan.mates().size() == 1) return round.to.data() + first;
-  return reinterpret_cast<T*>(results_->slot(round.options.version).data()) +
-         (first - round.plan.own_shard().first);
+kernels::Destination<T> MachineReducer<T>::result_at(const Round& round, std::size_t first) const {
+  if (round.plan.mates().size() == 1) return {round.to.data() + first};
+  std::byte* const place = results_->slot(round.options.version).data() +
+                           (first - round.plan.own_shard().first) * size_of(result_type());
+  if (shares_rounding()) return {nullptr, place, options_.wire};
+  return {reinterpret_cast<T*>(place)};
 }
 
 template <class T>
@@ -235,7 +236,8 @@ void MachineReducer<T>::sum_inside(Round& round) {
 
   begin_slot(*sums_, round);
   std::byte* const slot = sums_->slot(round.options.version).data();
-  const double scale = static_cast<double>(plan.mates().size()) / static_cast<double>(mates.size());
+  double scale = static_cast<double>(plan.mates().size()) / static_cast<double>(mates.size());
+  if (shares_rounding()) scale /= static_cast<double>(plan.size());
   std::vector<kernels::Source> shifted;
   const auto sum = [&](const Extent& extent, const kernels::Destination<T>& to) {
     shifted = mates;
@@ -263,14 +265,22 @@ template <class T>
 void MachineReducer<T>::write_mean(Stage stage, const Round& round, const Extent& extent,
                                    std::vector<kernels::Source> total, const kernels::Source& exact,
                                    const kernels::Source& rounded) {
+  const kernels::Destination<T> to = result_at(round, extent.first);
+  if (shares_rounding()) {
+    kernels_[stage]->mix(to, {total, 1}, extent.count);
+    if (!round.plan.direct() || !to.values) return;
+    // The other machine's workers read this sum from a result that is rounded.
+    const kernels::Source as_read{to.values, dtype_of<T>(), 1, nullptr, options_.wire};
+    kernels_[stage]->mix(to, {{&as_read, 1}, 1}, extent.count);
+    return;
+  }
   const auto size = static_cast<double>(round.plan.size());
   if (lossy()) {
     const double spread = size / static_cast<double>(round.plan.mates().size());
     total.push_back(weighted(exact, spread));
     total.push_back(weighted(rounded, -spread));
   }
-  kernels_[stage]->mix({result_at(round, extent.first), nullptr, DType::bf16}, {total, 1 / size},
-                       extent.count);
+  kernels_[stage]->mix(to, {total, 1 / size}, extent.count);
 }
 
 template <class T>
@@ -289,7 +299,8 @@ void MachineReducer<T>::exchange(Round& round) {
   if (plan.mates().size() > 1 && plan.own_shard().count > 0) begin_slot(*results_, round);
   if (plan.totals_count() > 0) begin_slot(*totals_, round);
   std::byte* const slot = plan.totals_count() > 0 ? totals_->slot(round.options.version).data() : nullptr;
-  if (lossy() && !plan.direct()) exact_.resize(std::max(exact_.size(), plan.totals_count()));
+  if (lossy() && !shares_rounding() && !plan.direct())
+    exact_.resize(std::max(exact_.size(), plan.totals_count()));
 
   std::size_t packed = 0;
   for (const Piece& piece : plan.owned()) {
@@ -315,8 +326,11 @@ void MachineReducer<T>::exchange(Round& round) {
       continue;
     }
     std::byte* const place = slot + packed * size_of(options_.wire);
-    T* const exact = lossy() ? exact_.data() + packed : reinterpret_cast<T*>(place);
-    kernels_[kAcross]->mix({exact, lossy() ? place : nullptr, options_.wire}, {sums, fill}, extent.count);
+    T* const exact = shares_rounding() ? nullptr
+                     : lossy()         ? exact_.data() + packed
+                                       : reinterpret_cast<T*>(place);
+    const double scale = shares_rounding() && plan.flat() ? fill / static_cast<double>(plan.size()) : fill;
+    kernels_[kAcross]->mix({exact, lossy() ? place : nullptr, options_.wire}, {sums, scale}, extent.count);
     write_mean(kAcross, round, extent, {at(place, options_.wire, 0)}, at(exact, dtype_of<T>(), 0),
                at(place, options_.wire, 0));
     packed += extent.count;
@@ -330,7 +344,8 @@ void MachineReducer<T>::collect(Round& round) {
   const GroupPlan& plan = round.plan;
   for (const Message& message : plan.totals_in()) {
     const Inbox inbox = receive(*totals_, round, message, 0);
-    const double fill = static_cast<double>(plan.size()) / static_cast<double>(plan.mates().size());
+    double fill = static_cast<double>(plan.size()) / static_cast<double>(plan.mates().size());
+    if (shares_rounding() && plan.flat()) fill /= static_cast<double>(plan.size());
     for (const Extent& extent : message.extents) {
       // Without the total, this machine's own mean stands in for it.
       const kernels::Source sum = sum_at(round, extent.first);
@@ -347,13 +362,17 @@ template <class T>
 void MachineReducer<T>::share_results(Round& round) {
   const GroupPlan& plan = round.plan;
   const Extent own = plan.own_shard();
+  const auto take = [&](const std::byte* from, const Extent& shard) {
+    kernels_[kCollect]->convert(round.to.data() + shard.first, dtype_of<T>(), from, result_type(),
+                                shard.count);
+  };
   if (own.count > 0) {
-    comm::PublishOptions publish{.bytes = own.count * sizeof(T)};
+    comm::PublishOptions publish{.bytes = own.count * size_of(result_type())};
     for (Rank mate : plan.mates()) {
       if (mate != round.options.self) publish.readers.push_back(round.options.members->at(mate));
     }
     results_->publish(round.options.version, publish);
-    std::memcpy(round.to.data() + own.first, result_at(round, own.first), own.count * sizeof(T));
+    take(results_->slot(round.options.version).data(), own);
   }
   for (Rank mate : plan.mates()) {
     const Extent shard = plan.shard(mate);
@@ -362,7 +381,7 @@ void MachineReducer<T>::share_results(Round& round) {
     const comm::Outcome outcome = results_->await(peer, round.options.version, round.options.deadline);
     if (const auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
       round.report.bytes_read += arrival->header().bytes;
-      std::memcpy(round.to.data() + shard.first, arrival->data().data(), arrival->data().size());
+      take(arrival->data().data(), shard);
     } else {
       // Nobody else has this shard's mean: one's own part stays as it is.
       const double share = static_cast<double>(shard.count) / static_cast<double>(round.to.size());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,13 +32,18 @@ std::vector<int> machines_of(const comm::Transport& transport, const Members& me
 void address(comm::PublishOptions& publish, const graph::WorkerRound& round, const Members& members,
              Rank self, std::span<const int> machines, std::size_t count, std::size_t element_bytes);
 
-// Averages groups that span machines (GroupPlan says how). The mean is of what the members published: on a
-// lossy wire each rounding on the way stays with the machine that rounded, so that the members' mean is kept
-// exactly.
+// What becomes of a rounding on the way, on a lossy wire.
+//   kept    it stays with the machine that rounded: the members' mean is kept exactly (models)
+//   shared  everybody takes what travelled: all members end with the same bits (gradients)
+enum class Rounding : std::uint8_t { kept, shared };
+
+// Averages groups that span machines (GroupPlan says how). The mean is of what the members published.
 //
 // Sums run over a machine's members in rank order, then over the machines; all members of a group on a plain
-// wire end with the same bits. A member that is late or lost counts as the mean of those of its machine that
-// came, a missing machine as the mean of the others; the report names them.
+// wire end with the same bits. Where roundings are shared, sums and totals travel divided by the group's
+// size, so that 16 bits hold their range, and results inside a machine are rounded too. A member that is late
+// or lost counts as the mean of those of its machine that came, a missing machine as the mean of the others;
+// the report names them.
 //
 // The hops are three stages, so that several vectors can be under way: each stage of one Round is called
 // once, in order; stages of different rounds of different reducers may run on different threads.
@@ -52,6 +58,7 @@ class MachineReducer {
     std::vector<int> machines;  // by rank
     std::vector<WorkerId> peers;
     Deadline open_deadline;
+    Rounding rounding = Rounding::kept;
   };
 
   struct Round {
@@ -86,13 +93,16 @@ class MachineReducer {
   struct Inbox;  // what came from one peer
 
   bool lossy() const { return options_.wire != dtype_of<T>(); }
+  bool shares_rounding() const { return lossy() && options_.rounding == Rounding::shared; }
+  DType result_type() const { return shares_rounding() ? options_.wire : dtype_of<T>(); }
   // This machine's sum of the extent that begins at `first`; a flat plan's is what was published.
   kernels::Source sum_at(const Round& round, std::size_t first) const;
   // What went to the carriers of other machines for that sum.
   kernels::Source sent_at(const Round& round, std::size_t first) const;
-  T* result_at(const Round& round, std::size_t first) const;
+  // Where the mean of this worker's shard goes, from element `first` of the vector on.
+  kernels::Destination<T> result_at(const Round& round, std::size_t first) const;
   // Writes the mean of an extent, given the total of all members as it travelled (the sum of `total`). What
-  // this machine rounded away, `exact` - `rounded`, is spread over its own members.
+  // this machine rounded away, `exact` - `rounded`, is spread over its own members, where it is kept.
   void write_mean(Stage stage, const Round& round, const Extent& extent, std::vector<kernels::Source> total,
                   const kernels::Source& exact, const kernels::Source& rounded);
   void begin_slot(comm::Window& window, const Round& round) const;

@@ -1,5 +1,6 @@
 // All-reduce past the hosts' memory, with a reducer that needs neither GPUs nor NCCL.
 #include <atomic>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -22,6 +23,7 @@ class WindowReducer final : public DeviceReducer {
   WindowReducer(const DeviceReducersOptions& options, const std::string& name, std::atomic<int>& means)
       : queue_(options.device->make_queue()),
         here_(options.device->allocate_pinned(kMostElements * sizeof(float))),
+        values_(kMostElements),
         kernels_(kernels::make_cpu_kernels<float>()),
         collective_(*options.transport, options.members, *kernels_, *options.clock,
                     {name, kMostElements, std::chrono::seconds(30)}),
@@ -29,12 +31,13 @@ class WindowReducer final : public DeviceReducer {
 
   kernels::Queue& queue() override { return *queue_; }
   void mean(void* vector, DType type, std::size_t count, Deadline deadline) override {
-    EXPECT_EQ(type, DType::f32);
-    queue_->copy(here_.data(), vector, count * sizeof(float));
+    queue_->copy(here_.data(), vector, count * size_of(type));
     kernels::wait(queue_->mark());
-    const gossip::RoundReport report = collective_.mean({here_.as<float>(), count}, deadline);
+    kernels_->convert(values_.data(), DType::f32, here_.data(), type, count);
+    const gossip::RoundReport report = collective_.mean({values_.data(), count}, deadline);
     if (!report.complete()) throw Error("a member is gone", "window reducer");
-    queue_->copy(vector, here_.data(), count * sizeof(float));
+    kernels_->convert(here_.data(), type, values_.data(), DType::f32, count);
+    queue_->copy(vector, here_.data(), count * size_of(type));
     ++means_;
   }
   void wait(Deadline) override { kernels::wait(queue_->mark()); }
@@ -42,6 +45,7 @@ class WindowReducer final : public DeviceReducer {
  private:
   const std::unique_ptr<kernels::Queue> queue_;
   const kernels::Buffer here_;
+  std::vector<float> values_;
   const std::unique_ptr<kernels::Kernels<float>> kernels_;
   gossip::Collective<float> collective_;
   std::atomic<int>& means_;
@@ -104,6 +108,47 @@ TEST(DeviceReducer, GivesTheBitsOfTheHost) {
       EXPECT_GT(buckets, 1);
       EXPECT_EQ(means, buckets * 8 * workers) << "every bucket in every step went that way";
     }
+  }
+}
+
+// A gradient that only some have, or nobody, is known as such on a narrow wire as well.
+TEST(DeviceReducer, TakesTheWiresType) {
+  const auto train_on = [](Place place, std::optional<DType> wire,
+                           const gossip::MakeDeviceReducers& reducers) {
+    return support::run_world("inproc", 3, [&](support::Worker& worker) {
+      EngineOptions options = options_for("allreduce", "sgd", "complete");
+      options.wire = wire;
+      Quadratic<float> quadratic(worker, options, kSizes, place, reducers);
+      quadratic.engine().start();
+      for (int t = 0; t < 8; ++t) {
+        quadratic.backward();
+        if (worker.rank == 0) quadratic.inputs()[1].gradient = nullptr;
+        if (t % 2 == 0) quadratic.inputs()[2].gradient = nullptr;
+        const StepReport report = quadratic.engine().step(quadratic.inputs(), {});
+        EXPECT_GT(report.bytes_published, 64 * size_of(wire.value_or(DType::f32)));
+        EXPECT_LT(report.bytes_published, 2 * 64 * size_of(wire.value_or(DType::f32)));
+      }
+      return text_of(quadratic.model());
+    });
+  };
+  const auto values = [](const std::string& text) {
+    std::vector<float> all;
+    const char* at = text.c_str();
+    for (char* end = nullptr; *at != '\0'; at = end + 1)
+      all.push_back(std::strtof(at, &end));
+    return all;
+  };
+  std::atomic<int> means = 0;
+  const auto plain = train_on(Place::host, {}, gossip::make_device_reducers);
+  for (const DType wire : {DType::bf16, DType::f16}) {
+    const auto rounded = train_on(Place::copies, wire, window_reducers(means));
+    EXPECT_EQ(rounded[1], rounded[0]);
+    EXPECT_EQ(rounded[2], rounded[0]);
+    EXPECT_NE(rounded[0], plain[0]);
+    const std::vector<float> expected = values(plain[0]), got = values(rounded[0]);
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t k = 0; k < got.size(); ++k)
+      EXPECT_NEAR(got[k], expected[k], 0.03) << name_of(wire) << ", element " << k;
   }
 }
 

@@ -54,12 +54,14 @@ INSTANTIATE_TEST_SUITE_P(Engine, OverMachines,
                                          Case{"atc", "complete", "3,2", {0, 0, 0, 1, 1}},
                                          Case{"dsgt", "aer", "2,2", {0, 0, 1, 1}},
                                          Case{"allreduce", "complete", "2,2", {0, 0, 1, 1}},
-                                         Case{"allreduce", "complete", "1,1,1,1", {0, 1, 2, 3}}),
+                                         Case{"allreduce", "complete", "1,1,1,1", {0, 1, 2, 3}},
+                                         Case{"allreduce", "complete", "2,2", {0, 0, 1, 1}, DType::bf16},
+                                         Case{"allreduce", "complete", "1,1,1,1", {0, 1, 2, 3}, DType::f16}),
                          [](const auto& test) {
                            std::string name = test.param.algorithm + "_" + test.param.topology + "_";
                            for (int machine : test.param.machines)
                              name += std::to_string(machine);
-                           return name + (test.param.wire ? "_bf16" : "");
+                           return name + (test.param.wire ? cat("_", name_of(*test.param.wire)) : "");
                          });
 
 TEST(OverMachines, WaitingIsWhatTheStepWaits) {

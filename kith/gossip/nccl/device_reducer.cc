@@ -32,6 +32,19 @@ constexpr Clock::Duration kFarewell = std::chrono::milliseconds(500);
 
 constexpr std::string_view kNoGpu = "-";
 
+ncclDataType_t element_of(DType type) {
+  switch (type) {
+    case DType::f64:
+      return ncclFloat64;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::f16:
+      return ncclFloat16;
+    default:
+      return ncclFloat32;
+  }
+}
+
 class Communicator {
  public:
   // REQUIRES: every member makes one with the same id, each on a GPU of its own.
@@ -62,8 +75,7 @@ class Communicator {
 
   void mean(void* vector, DType type, std::size_t count, cudaStream_t stream, Deadline deadline) {
     if (comm_ == nullptr) throw Error("the communicator was given up before", place_, kRemedy);
-    const ncclDataType_t element = type == DType::f64 ? ncclFloat64 : ncclFloat32;
-    check(ncclAllReduce(vector, vector, count, element, ncclAvg, comm_, stream));
+    check(ncclAllReduce(vector, vector, count, element_of(type), ncclAvg, comm_, stream));
     await_last_call(deadline);
   }
 
