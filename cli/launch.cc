@@ -119,6 +119,7 @@ int launch_there(const LaunchFlags& flags, const std::vector<std::string>& comma
 }
 
 int run_launch(const LaunchFlags& flags, const std::vector<std::string>& command) {
+  outlive_readers();
   if (flags.agent) return run_agent();
   if (command.empty())
     throw InputError("there is no command to run", {}, "kith launch --workers 4 -- COMMAND");

@@ -65,7 +65,7 @@ int run_agent() {
         constexpr std::string_view kSignal = "signal ";
         if (!words.starts_with(kSignal)) return;
         std::from_chars(words.data() + kSignal.size(), words.data() + words.size(), signal);
-        if (signal > 0) supervisor.signal_all(signal);
+        if (signal > 0) supervisor.pass_on(signal);
       },
       [&supervisor] { supervisor.end_all(); });
   return supervisor.wait();

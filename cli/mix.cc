@@ -285,7 +285,10 @@ void add_mix(CLI::App& app) {
   command->add_option("--seed", options->seed, "of the vectors and of topologies that draw")
       ->capture_default_str();
   command->add_flag("--json", options->json, "print JSON");
-  command->callback([options] { run_mix(*options); });
+  command->callback([options] {
+    outlive_readers();
+    run_mix(*options);
+  });
 }
 
 }  // namespace kith::cli

@@ -162,7 +162,10 @@ void add_profile(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--out", flags->out, "the profile")->capture_default_str();
   add_assignment_flags(*command, flags->assignment);
-  command->callback([flags] { run_profile(*flags); });
+  command->callback([flags] {
+    outlive_readers();
+    run_profile(*flags);
+  });
 }
 
 }  // namespace kith::cli

@@ -1,12 +1,16 @@
 #include "cli/run.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <poll.h>
+#include <unistd.h>
 
 #include "kith/base/check.h"
 #include "kith/base/error.h"
@@ -120,6 +124,15 @@ int report(const CLI::App& app, std::string_view problem, int code) {
 
 }  // namespace
 
+void outlive_readers() {
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+bool nobody_reads(int fd) {
+  pollfd file{fd, 0, 0};
+  return ::poll(&file, 1, 0) == 1 && (file.revents & POLLERR) != 0;
+}
+
 int run(CLI::App& app, int argc, const char* const* argv) {
   refuse_empty_values(app);
   try {
@@ -156,7 +169,8 @@ int run(CLI::App& app, int argc, const char* const* argv) {
 
 int run_and_flush(CLI::App& app, int argc, const char* const* argv) {
   const int code = run(app, argc, argv);
-  if (code == 0 && (std::fflush(stdout) != 0 || !std::cout.flush())) {
+  const bool written = std::fflush(stdout) == 0 && std::cout.flush();
+  if (code == 0 && !written && !nobody_reads(STDOUT_FILENO)) {
     std::cerr << "kith: cannot write to standard output\n";
     return kFailed;
   }

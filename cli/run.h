@@ -8,6 +8,19 @@ namespace kith::cli {
 inline constexpr int kFailed = 1;
 inline constexpr int kBadInput = 2;
 inline constexpr int kBug = 70;
+inline constexpr int kInterrupted = 130;  // 128 + SIGINT, as a shell reports it
+inline constexpr int kTerminated = 143;   // 128 + SIGTERM
+
+// Whether it was asked to end.
+inline bool stopped(int code) {
+  return code == kInterrupted || code == kTerminated;
+}
+
+// For commands that do long work: output that nobody reads any more (`kith train | head -1`) is dropped
+// instead of ending the process.
+void outlive_readers();
+// True for a pipe or socket whose other end is closed.
+bool nobody_reads(int fd);
 
 // Thrown by a command that has said what there is to say and ends with this code.
 struct ExitCode {

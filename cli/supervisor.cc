@@ -27,7 +27,9 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock;
 
-constexpr auto kGrace = std::chrono::seconds(8);  // after a failure, for the others to end by themselves
+constexpr auto kKillAfter = std::chrono::seconds(8);        // SIGTERM, to end in order
+constexpr auto kSecondInterrupt = std::chrono::seconds(1);  // until nobody is left
+constexpr auto kTogether = std::chrono::milliseconds(500);  // one Ctrl-C may come by two ways
 constexpr std::size_t kLongestLine = 65536;
 
 class File {
@@ -145,6 +147,7 @@ Ending ending_of(int status) {
 
 class Supervisor::Impl {
  public:
+  explicit Impl(SupervisorOptions options) : options_(std::move(options)) {}
   ~Impl() {
     kill_all(SIGKILL);
     for (Child& child : children_)
@@ -183,7 +186,20 @@ class Supervisor::Impl {
   void note_failure(int code) {
     if (first_failure_ != 0) return;
     first_failure_ = code;
-    end_ = SteadyTime::now() + kGrace;
+    if (!asked_) end_by(options_.ask_after);
+  }
+
+  // What a signal to this process means for everybody.
+  void pass_on(int signal) {
+    signal_all(signal);
+    const auto now = SteadyTime::now();
+    if (signal == SIGINT && !interrupted_) interrupted_ = now;
+    if (signal == SIGINT && now - *interrupted_ > kTogether) {
+      kill_after(kSecondInterrupt, 128 + SIGINT);
+    } else if (signal == SIGTERM && options_.sigterm_limit) {
+      kill_after(*options_.sigterm_limit, 128 + SIGTERM);
+    }
+    if (options_.on_signal) options_.on_signal(signal);
   }
 
   void signal_all(int signal) {
@@ -199,9 +215,7 @@ class Supervisor::Impl {
 
   void end_all() {
     signal_all(SIGTERM);
-    asked_ = true;
-    note_failure(128 + SIGTERM);
-    end_ = SteadyTime::now() + kGrace;
+    kill_after(kKillAfter, 128 + SIGTERM);
   }
 
   int wait() {
@@ -210,15 +224,17 @@ class Supervisor::Impl {
       for (Heard& heard : heard_)
         heard.read();
       while (const int signal = signals_.next())
-        if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) signal_all(signal);
+        if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) pass_on(signal);
       reap();
-      if (first_failure_ != 0 && SteadyTime::now() >= end_) {
+      if (end_ && SteadyTime::now() >= *end_) {
         if (std::exchange(asked_, true)) {
           kill_all(SIGKILL);
+          if (first_failure_ == 0) first_failure_ = code_when_killed_;
         } else {
           signal_all(SIGTERM);
         }
-        end_ = SteadyTime::now() + kGrace;
+        end_.reset();
+        end_by(kKillAfter);
       }
     }
     return first_failure_;
@@ -233,6 +249,18 @@ class Supervisor::Impl {
     std::function<void(const Ending&)> on_end;
   };
 
+  // The next measure comes at this time at the latest.
+  void end_by(SteadyTime::duration from_now) {
+    const auto end = SteadyTime::now() + from_now;
+    end_ = std::min(end_.value_or(end), end);
+  }
+  // Everybody has been asked; whoever is left then is killed.
+  void kill_after(SteadyTime::duration from_now, int code) {
+    asked_ = true;
+    code_when_killed_ = code;
+    end_by(from_now);
+  }
+
   Heard* hear_child(File file, Stream stream, const std::function<void(Stream, std::string_view)>& on_line) {
     Heard* heard = hear(file.get(), [stream, on_line](std::string_view line) { on_line(stream, line); }, {});
     heard->owned = std::move(file);
@@ -243,6 +271,7 @@ class Supervisor::Impl {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) std::_Exit(1);  // the parent died before it could be watched
     signals_.restore();
+    ::signal(SIGPIPE, SIG_DFL);
     if (options.on_line) {
       ::setpgid(0, 0);
       ::dup2(in >= 0 ? in : ::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
@@ -278,8 +307,8 @@ class Supervisor::Impl {
     for (const Heard& heard : heard_)
       if (!heard.over) files.push_back({heard.fd, POLLIN, 0});
     int timeout = -1;
-    if (first_failure_ != 0) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - SteadyTime::now()).count();
+    if (end_) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end_ - SteadyTime::now()).count();
       timeout = static_cast<int>(std::max<decltype(left)>(0, left));
     }
     ::poll(files.data(), files.size(), timeout);
@@ -311,15 +340,19 @@ class Supervisor::Impl {
     }
   }
 
+  const SupervisorOptions options_;
   const HeldSignals signals_;
   std::list<Child> children_;
   std::list<Heard> heard_;
   int first_failure_ = 0;
-  SteadyTime::time_point end_{};  // when the others have had their moment
+  std::optional<SteadyTime::time_point> interrupted_;  // by the first Ctrl-C
+  // When whoever is left gets SIGTERM, or SIGKILL once all were asked to end.
+  std::optional<SteadyTime::time_point> end_;
   bool asked_ = false;
+  int code_when_killed_ = 0;
 };
 
-Supervisor::Supervisor() : impl_(std::make_unique<Impl>()) {}
+Supervisor::Supervisor(SupervisorOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Supervisor::~Supervisor() = default;
 
 void Supervisor::start(ChildOptions options) {
@@ -331,8 +364,8 @@ void Supervisor::hear(int fd, std::function<void(std::string_view)> on_line, std
 void Supervisor::note_failure(int code) {
   impl_->note_failure(code);
 }
-void Supervisor::signal_all(int signal) {
-  impl_->signal_all(signal);
+void Supervisor::pass_on(int signal) {
+  impl_->pass_on(signal);
 }
 void Supervisor::end_all() {
   impl_->end_all();

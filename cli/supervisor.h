@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,12 +34,24 @@ struct ChildOptions {
   std::function<void(const Ending& ending)> on_end = {};
 };
 
+struct SupervisorOptions {
+  // When one fails, the time for the others to end by themselves before they get SIGTERM. SIGKILL follows 8 s
+  // later.
+  std::chrono::milliseconds ask_after{8000};
+  // After a SIGTERM to this process, which is passed on: when whoever is left is killed. Empty: whoever sent
+  // it sees to that.
+  std::optional<std::chrono::milliseconds> sigterm_limit = {};
+  // Hears of SIGINT, SIGTERM and SIGHUP to this process once they are passed on.
+  std::function<void(int signal)> on_signal = {};
+};
+
 // Runs processes together: they end with this one, a signal to this one (Ctrl-C, kill) is passed on to all,
-// and when one fails the others get a moment to end by themselves before they are made to. One thread, no
-// other children in this process; signals are held from construction on and handled in wait.
+// and when one fails the others get a moment to end by themselves before they are made to. A second Ctrl-C
+// leaves nobody a second later. One thread, no other children in this process; signals are held from
+// construction on and handled in wait.
 class Supervisor {
  public:
-  Supervisor();
+  explicit Supervisor(SupervisorOptions options = {});
   // Kills whoever still runs.
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
@@ -52,7 +65,8 @@ class Supervisor {
 
   // A failure that is known before its process has ended (a worker of a remote machine).
   void note_failure(int code);
-  void signal_all(int signal);
+  // As if the signal had come to this process.
+  void pass_on(int signal);
   // Everybody must end now: SIGTERM, and SIGKILL a moment later.
   void end_all();
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -27,6 +29,9 @@
 
 namespace kith::cli {
 namespace {
+
+constexpr auto kAskAfter = std::chrono::milliseconds(500);  // a failure, for the others to see it themselves
+constexpr auto kLeaving = std::chrono::seconds(2);          // for workers who have used their time up
 
 struct TrainFlags {
   std::string config;
@@ -58,22 +63,31 @@ void end_with(int code) {
   if (code != 0) throw ExitCode{code};
 }
 
+// The workers of a job save when they get SIGTERM, or end at once where they have nothing to save yet.
+SupervisorOptions supervision(const train::Job& job) {
+  const auto limit = sigterm_limit(job);
+  SupervisorOptions options{.ask_after = kAskAfter, .sigterm_limit = limit + kLeaving};
+  options.on_signal = [limit](int signal) {
+    if (signal == SIGTERM) std::cerr << "kith train: " << sigterm_text(limit) << std::endl;
+  };
+  return options;
+}
+
 // Runs the job's workers, which this process starts, and returns the exit code.
 int run_workers(const train::Job& job, const PreparedRun& run) {
   const auto& [folder, checkpoint] = run;
   int code = 0;
   if (job.world.backend == "inproc") {
-    InterruptWatch watch;
-    watch.begin();
+    InterruptWatch watch("kith train");
+    watch.begin(sigterm_limit(job));
     const train::TrainerOptions options{job, folder, checkpoint, ::isatty(STDOUT_FILENO) == 1};
-    const train::Summary summary = train::train_in_threads(options, data_folders(), watch.interrupted());
-    if (summary.ending == train::Ending::interrupted) code = kInterrupted;
+    code = code_of(train::train_in_threads(options, data_folders(), watch.asked()).ending);
   } else {
     std::vector<std::string> arguments{"train", "--in-run", folder.path().string()};
     if (!checkpoint.empty()) arguments.insert(arguments.end(), {"--from-checkpoint", checkpoint.string()});
-    code = run_local_workers(static_cast<int>(job.world.workers), arguments);
+    code = run_local_workers(static_cast<int>(job.world.workers), arguments, supervision(job));
   }
-  if (job.output.trace && (code == 0 || code == kInterrupted)) train::merge_run_traces(job, folder);
+  if (job.output.trace && (code == 0 || stopped(code))) train::merge_run_traces(job, folder);
   return code;
 }
 
@@ -81,6 +95,13 @@ void require_room_for(const train::ReadJob& read) {
   if (read.job.world.backend == "inproc") return;
   require_room(static_cast<int>(read.job.world.workers), kTrainingWorker, room_here(),
                train::place_of(read.origins, "world.workers"));
+}
+
+// All that can be known before there is a folder or a worker.
+void check_before_start(const train::ReadJob& read) {
+  require_room_for(read);
+  train::check_machine(read.job, static_cast<int>(read.job.world.workers));
+  train::check_data(read.job, data_folders());
 }
 
 void run_as_worker(const TrainFlags& flags) {
@@ -132,8 +153,7 @@ void run_fresh(const TrainFlags& flags, const launch::Assignment& assignment) {
     end_with(train_assigned({assignment, read, read.origins.contains("world.backend"), prepare}));
     return;
   }
-  require_room_for(read);
-  train::check_data(read.job, data_folders());
+  check_before_start(read);
   const PreparedRun run = prepare(read.job);
   const int code = run_workers(read.job, run);
   report_ending(run.folder, code);
@@ -208,6 +228,7 @@ void resume(const TrainFlags& flags, const launch::Assignment& assignment) {
     return;
   }
   require_room_for(read);
+  train::check_machine(read.job, static_cast<int>(read.job.world.workers));
   const PreparedRun run = prepare(read.job);
   const int code = run_workers(read.job, run);
   report_ending(folder, code);
@@ -239,8 +260,9 @@ void run_demo(const TrainFlags& flags, const launch::Assignment& assignment) {
     for (const train::Setting& setting : settings_of(flags))
       settings.push_back(setting);
     settings.insert(settings.end(), run.settings.begin(), run.settings.end());
-    jobs.push_back(train::read_job({.file = {}, .settings = settings}).job);
-    train::check_data(jobs.back(), data_folders());
+    const train::ReadJob read = train::read_job({.file = {}, .settings = settings});
+    check_before_start(read);
+    jobs.push_back(read.job);
   }
   const std::filesystem::path top = train::RunFolder::reserve(jobs.front(), flags.out);
   std::vector<train::SummaryColumn> columns;
@@ -289,7 +311,10 @@ void add_train(CLI::App& app) {
   add_assignment_flags(*command, flags->assignment);
   command->add_option("--in-run", flags->run)->group("");
   command->add_option("--from-checkpoint", flags->checkpoint)->group("");
-  command->callback([flags] { run_train(*flags); });
+  command->callback([flags] {
+    outlive_readers();
+    run_train(*flags);
+  });
 }
 
 }  // namespace kith::cli

@@ -12,11 +12,13 @@
 #include "cli/data_folders.h"
 #include "cli/interrupt_watch.h"
 #include "cli/placement.h"
+#include "cli/run.h"
 #include "kith/base/clock.h"
 #include "kith/base/error.h"
 #include "kith/base/log.h"
 #include "kith/base/text.h"
 #include "kith/launch/join.h"
+#include "kith/train/checkpoint_folder.h"
 #include "kith/train/config/schema.h"
 #include "kith/train/run/local.h"
 
@@ -74,9 +76,8 @@ PreparedRun prepare_together(const AssignedTraining& training, const train::Job&
 }
 
 int train_joined(const launch::World& world, const train::TrainerOptions& options, InterruptWatch& watch) {
-  watch.begin();
-  const train::Summary summary = train::train_in_process(options, data_folders(), world, watch.interrupted());
-  return summary.ending == train::Ending::interrupted ? kInterrupted : 0;
+  watch.begin(sigterm_limit(options.job));
+  return code_of(train::train_in_process(options, data_folders(), world, watch.asked()).ending);
 }
 
 // Once every worker's trace is complete.
@@ -98,18 +99,28 @@ bool on_terminal() {
 
 }  // namespace
 
+std::chrono::milliseconds sigterm_limit(const train::Job& job) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * job.checkpoint.sigterm_seconds));
+}
+
 void report_ending(const train::RunFolder& folder, int code) {
   if (code == 0) std::cout << "run folder: " << folder.path().string() << "\n";
-  if (code == kInterrupted)
+  if (!stopped(code)) return;
+  if (train::list_checkpoints(folder.checkpoints()).empty()) {
+    std::cout << "stopped before the first checkpoint: there is nothing to go on from in "
+              << folder.path().string() << "\n";
+  } else {
     std::cout << "stopped; go on with: kith train --resume " << folder.path().string() << "\n";
+  }
 }
 
 int train_assigned(const AssignedTraining& training) {
   const launch::Assignment& assignment = training.assignment;
   train::Job job = training.read.job;
-  InterruptWatch watch;
+  InterruptWatch watch(cat("worker ", assignment.worker));
   StderrLog log(cat("worker ", assignment.worker));
   if (!training.backend_from_job) job.world.backend = "automatic";
+  train::check_machine(job, assignment.local_workers.value_or(1));
   launch::JoinOptions joining = train::joining(job, assignment);
   joining.facts = facts_of(job);
   joining.log = &log;
@@ -128,7 +139,6 @@ int train_assigned(const AssignedTraining& training) {
 
 int train_prepared(const launch::Assignment& assignment, const PreparedRun& run) {
   InterruptWatch watch;
-  watch.begin();
   const train::Job job = train::read_job({.file = run.folder.config().string(), .settings = {}}).job;
   StderrLog log(cat("worker ", assignment.worker), LogLevel::warning);
   launch::JoinOptions joining = train::joining(job, assignment);

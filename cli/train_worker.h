@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -33,6 +34,9 @@ int train_assigned(const AssignedTraining& training);
 
 // The same for a worker whose run was prepared by the process that started it.
 int train_prepared(const launch::Assignment& assignment, const PreparedRun& run);
+
+// What the job leaves for saving after a SIGTERM.
+std::chrono::milliseconds sigterm_limit(const train::Job& job);
 
 // For worker 0 or the process that started the workers: where the run is, or how to go on with it.
 void report_ending(const train::RunFolder& folder, int code);

@@ -1,165 +1,195 @@
 #include "kith/train/stop_request.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <limits>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <stop_token>
+#include <string_view>
+#include <thread>
 #include <utility>
-#include <vector>
 
+#include "kith/base/check.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 
 namespace kith::train {
 namespace {
 
-// Rounds after which a schedule that has not connected everybody never will, for every topology kith has.
-constexpr std::int64_t kMostRounds = 100'000;
-
-std::int64_t parse(const std::string& text) {
-  std::int64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
+constexpr auto kLook = std::chrono::milliseconds(100);  // for lost workers, while waiting
+constexpr std::array<std::string_view, 3> kWords{"save", "interrupt", "terminate"};
 
 struct Agreement {
   std::int64_t step = 0;
   Request request = Request::save;
 };
 
-std::string to_text(const Agreement& a) {
-  return cat(a.step, " ", a.request == Request::stop ? "stop" : "save");
+std::int64_t parse_step(std::string_view text) {
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
-Agreement from_text(const std::string& text) {
-  return {parse(text), text.ends_with("stop") ? Request::stop : Request::save};
+std::string_view word_of(Request request) {
+  return kWords.at(static_cast<std::size_t>(request));
+}
+
+Request parse_request(std::string_view word) {
+  const auto found = std::ranges::find(kWords, word);
+  if (found == kWords.end()) throw Error(cat("'", word, "' is not a request"), "requests");
+  return static_cast<Request>(found - kWords.begin());
 }
 
 }  // namespace
 
-std::optional<std::int64_t> farthest_step(const graph::Schedule& schedule, int mix_every, Rank rank,
-                                          std::int64_t steps) {
-  constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
-  std::vector<std::int64_t> limit(static_cast<std::size_t>(schedule.workers()), kUnknown);
-  limit[static_cast<std::size_t>(rank)] = steps;
-  int known = 1;
-  for (std::int64_t r = (steps + 1) / mix_every; known < schedule.workers(); ++r) {
-    const std::int64_t t = (r + 1) * mix_every - 1;  // the step that mixes by round r
-    if (r > steps / mix_every + kMostRounds) return {};
-    if (t <= steps) continue;
-    for (Rank w = 0; w < schedule.workers(); ++w) {
-      if (limit[static_cast<std::size_t>(w)] != kUnknown) continue;
-      for (Rank u : graph::reads_of(schedule.round(w, r), w)) {
-        // w finishes step t only after u has finished step t - 1, that is, has done t steps.
-        if (limit[static_cast<std::size_t>(u)] >= t) continue;
-        limit[static_cast<std::size_t>(w)] = t;
-        ++known;
-        break;
-      }
-    }
-  }
-  return *std::max_element(limit.begin(), limit.end());
-}
-
 class StopRequests::Impl {
  public:
-  Impl(const engine::World& world, const engine::EngineOptions& options, std::string name)
-      : world_(world), options_(options), name_(std::move(name)) {
-    graph::ScheduleOptions schedule = options.schedule;
-    if (options.algorithm == "allreduce") schedule.topology = "complete";
-    if (schedule.shape.workers() != world.size()) schedule.shape = graph::Shape::single_node(world.size());
-    schedule_ = graph::make_schedule(schedule);
-    mix_every_ = options.algorithm == "allreduce" ? 1 : options.mix_every;
-  }
+  Impl(const engine::World& world, StopRequestOptions options)
+      : world_(world),
+        options_(std::move(options)),
+        listener_([this](std::stop_token stop) { guarded([&] { listen(stop); }); }),
+        speaker_([this](std::stop_token stop) { guarded([&] { speak(stop); }); }) {}
 
-  void ask(Request request, std::int64_t steps) {
-    wanted_ = std::max(wanted_.value_or(request), request);
-    if (!agreed_) propose(steps);
+  void ask(Request request) {
+    const std::lock_guard lock(mutex_);
+    if (wanted_ && *wanted_ >= request) return;
+    wanted_ = request;
+    changed_.notify_all();
   }
 
   std::optional<Request> due(std::int64_t steps) {
-    if (!agreed_) look(steps);
-    if (!agreed_) return {};
-    if (steps > agreed_->step) {
-      throw Error(cat("step ", agreed_->step, " was agreed on, ", steps, " are done"),
-                  cat(world_.self(), ", ", name_),
-                  "a neighbour was late or lost on the way, so that this worker ran ahead");
-    }
-    if (agreed_->step != steps) return {};
-    const Request request = agreed_->request;
-    agreed_.reset();
-    ++number_;
+    std::unique_lock lock(mutex_);
+    if (!steps_) changed_.notify_all();
+    steps_ = steps;
+    if (wanted_ && !failure_.empty()) throw Error(failure_, place());
+    if (promised_ == steps) await_agreement(lock);
+    if (agreed_.empty() || agreed_.front().step > steps) return {};
+    KITH_CHECK_EQ(agreed_.front().step, steps, "due is called between any two steps");
+    const Request request = agreed_.front().request;
+    agreed_.pop_front();
     if (wanted_ && *wanted_ <= request) wanted_.reset();
-    if (wanted_) propose(steps);
+    changed_.notify_all();
     return request;
   }
 
-  std::optional<std::int64_t> agreed_step() const {
-    return agreed_ ? std::optional(agreed_->step) : std::nullopt;
-  }
-
  private:
-  bool free_running() const { return options_.algorithm == "none" && world_.size() > 1; }
-  std::string key(std::string_view part) const { return cat(name_, "/", number_, "/", part); }
-
-  void propose(std::int64_t steps) {
-    if (free_running()) {
-      world_.store->set_once(key("wanted"), to_text({0, *wanted_}));
-      return;
-    }
-    const auto farthest = farthest_step(*schedule_, mix_every_, world_.rank(), steps);
-    if (!farthest) {
-      throw InputError(cat("topology '", schedule_->name(), "' leaves workers apart"), "topology",
-                       "a common step exists only where everybody hears of everybody");
-    }
-    agreed_ = from_text(world_.store->set_once(key("agreed"), to_text({*farthest + 1, *wanted_})));
+  std::string place() const { return cat(world_.self(), ", ", options_.name); }
+  std::string key(std::int64_t number, std::string_view part) const {
+    return cat(options_.name, "/", number, "/", part);
   }
 
-  void look(std::int64_t steps) {
-    if (free_running()) return meet(steps);
-    if (const auto text = world_.store->get(key("agreed"))) agreed_ = from_text(*text);
-  }
-
-  // Nobody waits for anybody in the steps, so they may wait for each other here: all say where they are and
-  // go on to the farthest.
-  void meet(std::int64_t steps) {
-    const auto wanted = world_.store->get(key("wanted"));
-    if (!wanted) return;
-    world_.store->set(key(cat("at", world_.rank())), cat(steps));
+  // Until the step of the request that this worker has made its promise for is known.
+  void await_agreement(std::unique_lock<std::mutex>& lock) {
     const Deadline deadline = world_.clock->now() + options_.patience;
-    std::int64_t farthest = steps;
-    for (Rank rank = 0; rank < world_.size(); ++rank) {
-      const auto at = world_.store->wait(key(cat("at", rank)), deadline);
-      if (!at) {
-        throw Error(cat(world_.members.at(rank), " did not say at which step it is"),
-                    cat(world_.self(), ", ", name_), "look at that worker's log");
+    while (promised_) {
+      if (!failure_.empty()) throw Error(failure_, place());
+      for (const WorkerId worker : world_.members.workers)
+        if (worker != world_.self() && world_.transport->lost(worker))
+          throw Error(cat(worker, " is gone"), place(), "see how it ended");
+      if (world_.clock->now() >= deadline) {
+        throw Error("some worker did not say at which step it is", place(), "look at the workers' logs");
       }
-      farthest = std::max(farthest, parse(*at));
+      changed_.wait_for(lock, kLook);
     }
-    agreed_ = Agreement{farthest, from_text(*wanted).request};
+  }
+
+  // A store that is gone ends the training only when something is asked.
+  template <class Body>
+  void guarded(Body&& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex_);
+      failure_ = error.what();
+      changed_.notify_all();
+    }
+  }
+
+  // Every request in turn: hears of it, promises, hears of the agreement.
+  void listen(const std::stop_token& stop) {
+    for (std::int64_t number = 0;; ++number) {
+      const auto wanted = world_.store->wait(key(number, "wanted"), Deadline::max(), stop);
+      if (!wanted) return;
+      const auto promise = make_promise(stop);
+      if (!promise) return;
+      const auto agreed = agree(number, *promise, stop);
+      if (!agreed) return;
+      const std::lock_guard lock(mutex_);
+      agreed_.push_back({*agreed, parse_request(*wanted)});
+      last_agreed_ = *agreed;
+      ++heard_;
+      promised_.reset();
+      changed_.notify_all();
+    }
+  }
+
+  // The next step that the worker comes to and has no other business at. Nothing when stopped before the
+  // worker's first step.
+  std::optional<std::int64_t> make_promise(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [&] { return steps_.has_value(); })) return {};
+    promised_ = std::max(*steps_, last_agreed_) + 1;
+    return promised_;
+  }
+
+  // The largest promise. Whoever comes last gathers them, so that n workers ask the store about n times.
+  std::optional<std::int64_t> agree(std::int64_t number, std::int64_t promise, const std::stop_token& stop) {
+    comm::Store& store = *world_.store;
+    const auto of = [&](int rank) { return key(number, cat("at/", rank)); };
+    store.set(of(world_.rank()), cat(promise));
+    if (store.add(key(number, "promised"), 1) == world_.size()) {
+      std::int64_t largest = promise;
+      for (Rank rank = 0; rank < world_.size(); ++rank)
+        largest = std::max(largest, parse_step(store.get(of(rank)).value_or("0")));
+      store.set(key(number, "agreed"), cat(largest));
+    }
+    const auto agreed = store.wait(key(number, "agreed"), Deadline::max(), stop);
+    return agreed ? std::optional(parse_step(*agreed)) : std::nullopt;
+  }
+
+  // Hands on what was asked here, as the request that comes next, until one has done it.
+  void speak(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    std::int64_t spoken = -1;
+    const auto to_say = [&] {
+      return wanted_ && heard_ > spoken &&
+             std::ranges::none_of(agreed_, [&](const Agreement& a) { return a.request >= *wanted_; });
+    };
+    while (changed_.wait(lock, stop, to_say)) {
+      spoken = heard_;
+      const Request request = *wanted_;
+      lock.unlock();
+      world_.store->set_once(key(spoken, "wanted"), word_of(request));
+      lock.lock();
+    }
   }
 
   const engine::World world_;
-  const engine::EngineOptions options_;
-  const std::string name_;
-  std::unique_ptr<graph::Schedule> schedule_;
-  int mix_every_ = 1;
-  std::int64_t number_ = 0;        // of the request that comes next
+  const StopRequestOptions options_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any changed_;
+  std::optional<std::int64_t> steps_;     // done, when the worker was between steps last
+  std::optional<std::int64_t> promised_;  // not to be passed before the agreement that is under way
+  std::deque<Agreement> agreed_;          // and not come to yet, in order
+  std::int64_t last_agreed_ = -1;
+  std::int64_t heard_ = 0;         // requests that were agreed on
   std::optional<Request> wanted_;  // asked here and not yet done
-  std::optional<Agreement> agreed_;
+  std::string failure_;            // of the store
+  std::jthread listener_;          // last: they use everything above
+  std::jthread speaker_;
 };
 
-StopRequests::StopRequests(const engine::World& world, const engine::EngineOptions& options, std::string name)
-    : impl_(std::make_unique<Impl>(world, options, std::move(name))) {}
+StopRequests::StopRequests(const engine::World& world, StopRequestOptions options)
+    : impl_(std::make_unique<Impl>(world, std::move(options))) {}
 StopRequests::~StopRequests() = default;
 
-void StopRequests::ask(Request request, std::int64_t steps) {
-  impl_->ask(request, steps);
+void StopRequests::ask(Request request) {
+  impl_->ask(request);
 }
 std::optional<Request> StopRequests::due(std::int64_t steps) {
   return impl_->due(steps);
-}
-std::optional<std::int64_t> StopRequests::agreed_step() const {
-  return impl_->agreed_step();
 }
 
 }  // namespace kith::train

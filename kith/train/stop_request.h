@@ -5,49 +5,46 @@
 #include <optional>
 #include <string>
 
-#include "kith/engine/options.h"
 #include "kith/engine/world.h"
-#include "kith/graph/schedule.h"
 
 namespace kith::train {
 
 // What can be asked of all workers; a later one includes the earlier.
-enum class Request : std::uint8_t { save, stop };  // stop: save and end
+enum class Request : std::uint8_t { save, interrupt, terminate };  // the last two: save and end
 
-// How many steps any worker can have done while `rank` has done exactly `steps`: nobody passes a round in
-// which it reads somebody who has not reached it. Follows the schedule's own rounds, so it holds for any
-// topology and is not larger than it must be. Nothing when the rounds never connect everybody (a single
-// worker is connected).
-std::optional<std::int64_t> farthest_step(const graph::Schedule& schedule, int mix_every, Rank rank,
-                                          std::int64_t steps);
+struct StopRequestOptions {
+  std::string name = "requests";  // tells several apart; the same on every worker
+  // For the others to say where they are.
+  Clock::Duration patience = std::chrono::minutes(10);
+};
 
-// Workers are not at the same step, yet all must save (or stop) at the same one. Whoever wants it names a
-// future step through the Store, beyond the farthest that anybody can have reached; everybody looks once
-// between steps and acts when that step comes.
+// Workers are not at the same step, yet all must save (or stop) at the same one.
 //
-//   loop: if (interrupted) requests.ask(Request::stop, model.steps());
-//         if (auto request = requests.due(model.steps())) { save; if (*request == Request::stop) break; }
+//   loop: if (interrupted) requests.ask(Request::interrupt);
+//         if (auto request = requests.due(model.steps())) { save; if (*request != Request::save) break; }
 //         ... model.step();
 //
-// One thread. The world outlives it.
+// A thread of each worker hears of a request through the Store and names the next step that its worker comes
+// to, which the worker does not pass before the agreement is known; the largest of these is agreed on. So the
+// steps never ask the Store, nobody can have passed the agreed step whatever the rounds and the delays, and
+// what a request costs is that moment between two steps.
+//
+// ask and due by one thread. The world outlives it.
 class StopRequests {
  public:
-  // `name` tells several apart; the same on every worker.
-  StopRequests(const engine::World& world, const engine::EngineOptions& options,
-               std::string name = "requests");
+  explicit StopRequests(const engine::World& world, StopRequestOptions options = {});
+  // At once, whatever the others do.
   ~StopRequests();
   StopRequests(const StopRequests&) = delete;
   StopRequests& operator=(const StopRequests&) = delete;
 
-  // Idempotent until it has come due. REQUIRES: called between steps with the steps done.
-  void ask(Request request, std::int64_t steps);
+  // Never waits. Idempotent until it has come due.
+  void ask(Request request);
 
-  // What is to be done now. REQUIRES: called once between any two steps. Where algorithm 'none' lets workers
-  // run freely it waits, boundedly, for the others to say where they are; Error when one does not.
+  // What is to be done now. REQUIRES: called once between any two steps, with the steps done. Waits only
+  // between a request and the agreement on its step; Error when a worker is lost meanwhile, or says nothing
+  // within the patience.
   std::optional<Request> due(std::int64_t steps);
-
-  // The agreed step, when one is known.
-  std::optional<std::int64_t> agreed_step() const;
 
  private:
   class Impl;

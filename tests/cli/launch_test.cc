@@ -260,6 +260,29 @@ TEST_P(LaunchAnywhere, CtrlCIsPassedOn) {
     EXPECT_THAT(result.out, HasSubstr(std::string("[") + worker + "] interrupted"));
 }
 
+TEST_P(LaunchAnywhere, ASecondCtrlCEndsWhoIgnoresIt) {
+  Command running(folder_.path(),
+                  launch({"sh", "-c", "trap '' INT TERM; echo ready $KITH_WORKER; exec sleep 44.7"}));
+  for (const char* worker : {"0", "1", "2"})
+    ASSERT_TRUE(running.says(std::string("ready ") + worker)) << running.err();
+  ASSERT_GT(launcher(running), 0);
+  ::kill(launcher(running), SIGINT);
+  std::this_thread::sleep_for(700ms);  // two that come together count as one
+  const auto second = std::chrono::steady_clock::now();
+  ::kill(launcher(running), SIGINT);
+  EXPECT_NE(running.wait(30s).code, 0);
+  EXPECT_LT(std::chrono::steady_clock::now() - second, 4s);
+  EXPECT_TRUE(gone("sleep 44.7 ", 4s));
+}
+
+TEST_F(LaunchCommand, AReaderThatLeavesEndsNobody) {
+  const std::string command = "set -o pipefail; " KITH_BINARY
+                              " launch --workers 2 -- sh -c 'seq 20000; touch done-$KITH_WORKER' | head -1";
+  const auto result = run({"env", "-C", folder_.path(), "bash", "-c", command});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(fs::exists(path("done-0")) && fs::exists(path("done-1")));
+}
+
 TEST_P(LaunchAnywhere, NobodyOutlivesAKilledLauncher) {
   Command running(folder_.path(), launch({"sh", "-c", "echo ready $KITH_WORKER; exec sleep 43.7"}),
                   {{"TMPDIR", folder_.path()}});  // it cannot clean up

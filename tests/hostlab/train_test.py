@@ -91,14 +91,20 @@ class Loss(TrainTest):
         self.addCleanup(lab.kill)
         return lab
 
-    def await_lines(self, lab, *texts):
+    def times_of(self, lab, *texts):
         """Seconds until each text has come in a line of the output."""
-        wanted, begin = set(texts), time.monotonic()
+        times, begin = {}, time.monotonic()
         for line in lab.stdout:
-            wanted -= {text for text in wanted if text in line}
-            if not wanted:
-                return time.monotonic() - begin
-        self.fail(f"the lab ended without {wanted}")
+            for text in set(texts) - set(times):
+                if text in line:
+                    times[text] = time.monotonic() - begin
+            if len(times) == len(texts):
+                return times
+        self.fail(f"the lab ended without {set(texts) - set(times)}")
+
+    def await_lines(self, lab, *texts):
+        """Seconds until all of them have come."""
+        return max(self.times_of(lab, *texts).values())
 
     def test_of_a_killed_host_ends_the_others(self):
         lab = self.start("kill")
@@ -107,11 +113,16 @@ class Loss(TrainTest):
                                          "worker 0 on host0 ended with exit code 1"), 20)
         self.assertEqual(lab.wait(timeout=20), 1)
 
-    def test_of_a_link_is_noticed(self):
+    def test_of_a_link_is_noticed_and_ends_the_run(self):
         lab = self.start("down")
         self.await_lines(lab, "down host2")
         # Both sides of the cut.
-        self.assertLess(self.await_lines(lab, "worker 2 is out of reach", "worker 0 is out of reach", "worker 2 is gone"), 15)
+        notices = ["worker 2 is out of reach", "worker 0 is out of reach", "worker 2 is gone"]
+        endings = [f"worker {k} on host{k} ended with exit code 1" for k in range(3)]
+        times = self.times_of(lab, *notices, *endings)
+        noticed = max(times[text] for text in notices)
+        self.assertLess(noticed, 15)
+        self.assertLess(max(times[text] for text in endings) - noticed, 5)
 
 
 if __name__ == "__main__":

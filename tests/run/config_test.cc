@@ -55,7 +55,7 @@ std::vector<BadConfig> bad_configs() {
       // Wrong types.
       {"TextForInteger",
        "[train]\nsteps = \"100\"\n",
-       {"job.toml:2: train.steps", "'100' is a text", "integer in [1, inf)"}},
+       {"job.toml:2: train.steps", "'100' is a text", "integer in [1, 1e12]"}},
       {"NumberForInteger",
        "[train]\nbatch = 1.5\n",
        {"job.toml:2: train.batch", "'1.5' is a number", "integer"}},

@@ -1,18 +1,15 @@
-// What needs no torch: schedules of the learning rate, checkpoint files, agreed steps.
+// What needs no torch: curves of the learning rate, checkpoint files, agreement.
 #include <cmath>
 #include <fstream>
 #include <numbers>
-#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kith/base/log.h"
-#include "kith/base/rng.h"
 #include "kith/train/checkpoint_folder.h"
 #include "kith/train/crc64.h"
 #include "kith/train/learning_rate.h"
-#include "kith/train/stop_request.h"
 #include "kith/train/store_report.h"
 #include "tests/support/worlds.h"
 
@@ -197,145 +194,6 @@ TEST(CheckpointFolder, PruningKeepsTheNewest) {
 }
 
 // ---- agreement
-
-graph::ScheduleOptions schedule_options(const std::string& topology, int workers) {
-  graph::ScheduleOptions options;
-  options.topology = topology;
-  options.shape = workers % 2 == 0 ? graph::Shape(std::vector<int>(static_cast<std::size_t>(workers / 2), 2))
-                                   : graph::Shape::single_node(workers);
-  options.seed = 5;
-  return options;
-}
-
-// Runs everybody as far as the rounds allow while `held` stands still: what farthest_step says without
-// running.
-std::int64_t run_freely(const graph::Schedule& schedule, int mix_every, Rank held, std::int64_t steps) {
-  std::vector<std::int64_t> done(static_cast<std::size_t>(schedule.workers()), 0);
-  bool moved = true;
-  while (moved) {
-    moved = false;
-    for (Rank w = 0; w < schedule.workers(); ++w) {
-      std::int64_t& mine = done[static_cast<std::size_t>(w)];
-      if (w == held && mine == steps) continue;
-      bool free = true;
-      if ((mine + 1) % mix_every == 0) {
-        for (Rank u : graph::reads_of(schedule.round(w, (mine + 1) / mix_every - 1), w)) {
-          free = free && done[static_cast<std::size_t>(u)] >= mine;
-        }
-      }
-      if (!free) continue;
-      ++mine;
-      moved = true;
-    }
-  }
-  return *std::max_element(done.begin(), done.end());
-}
-
-TEST(FarthestStep, IsExactlyWhatTheRoundsAllow) {
-  for (const char* topology : {"complete", "ring", "ring-static", "exp", "aer", "base", "matching", "star",
-                               "exp-directed", "random-directed", "sun"}) {
-    for (int workers : {2, 3, 5, 8}) {
-      const auto schedule = graph::make_schedule(schedule_options(topology, workers));
-      for (int mix_every : {1, 3}) {
-        for (std::int64_t steps : {0, 1, 2, 5, 17}) {
-          for (Rank held : {0, workers - 1}) {
-            EXPECT_EQ(farthest_step(*schedule, mix_every, held, steps),
-                      run_freely(*schedule, mix_every, held, steps))
-                << topology << ", " << workers << " workers, mix every " << mix_every << ", worker " << held
-                << " at " << steps;
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(FarthestStep, OfOneWorkerIsItsOwn) {
-  EXPECT_EQ(farthest_step(*graph::make_schedule(schedule_options("exp", 1)), 1, 0, 9), 9);
-}
-
-// Workers that move as the rounds allow, in a seeded random order, with one that asks along the way.
-struct Walk {
-  std::vector<std::vector<std::pair<std::int64_t, Request>>> acted;
-};
-
-Walk walk(const engine::EngineOptions& options, int workers, std::uint64_t seed,
-          const std::vector<Request>& asks) {
-  SteadyClock clock;
-  NullLog log;
-  comm::MemoryStore store;
-  const auto world_of_threads = comm::InprocWorld::create(workers);
-  const auto schedule = graph::make_schedule(options.schedule);
-  std::vector<std::unique_ptr<comm::Transport>> transports;
-  std::vector<std::unique_ptr<StopRequests>> requests;
-  for (int rank = 0; rank < workers; ++rank) {
-    auto transport = support::transport_options(rank, workers, store);
-    transport.world = world_of_threads;
-    transports.push_back(comm::make_transport("inproc", transport));
-    const engine::World world{
-        transports.back().get(), &store, Members::first(workers), &clock, &log, nullptr};
-    requests.push_back(std::make_unique<StopRequests>(world, options));
-  }
-  Rng rng(seed);
-  Walk walk;
-  walk.acted.resize(static_cast<std::size_t>(workers));
-  std::vector<std::int64_t> done(static_cast<std::size_t>(workers), 0);
-  std::size_t asked = 0;
-  for (int turn = 0; turn < 400 * workers; ++turn) {
-    const auto w = static_cast<Rank>(rng.below(static_cast<std::uint64_t>(workers)));
-    std::int64_t& mine = done[static_cast<std::size_t>(w)];
-    bool free = true;
-    if ((mine + 1) % options.mix_every == 0) {
-      for (Rank u : graph::reads_of(schedule->round(w, (mine + 1) / options.mix_every - 1), w)) {
-        free = free && done[static_cast<std::size_t>(u)] >= mine;
-      }
-    }
-    if (!free) continue;
-    ++mine;
-    StopRequests& own = *requests[static_cast<std::size_t>(w)];
-    if (asked < asks.size() && rng.below(20) == 0) own.ask(asks[asked++], mine);
-    if (const auto request = own.due(mine))
-      walk.acted[static_cast<std::size_t>(w)].emplace_back(mine, *request);
-  }
-  return walk;
-}
-
-TEST(StopRequests, AllWorkersActAtTheSameStepWhereverTheyAre) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    for (const char* topology : {"ring", "exp", "aer", "exp-directed", "matching"}) {
-      engine::EngineOptions options;
-      options.schedule = schedule_options(topology, 6);
-      options.mix_every = 1 + static_cast<int>(seed % 3);
-      const Walk result = walk(options, 6, seed, {Request::save, Request::save, Request::stop});
-      ASSERT_FALSE(result.acted[0].empty()) << "seed " << seed;
-      EXPECT_EQ(result.acted[0].back().second, Request::stop) << topology << ", seed " << seed;
-      for (const auto& acted : result.acted)
-        EXPECT_EQ(acted, result.acted[0]) << topology << ", seed " << seed;
-    }
-  }
-}
-
-TEST(StopRequests, FreeRunningWorkersMeet) {
-  const auto reports = support::run_threads(3, [](support::Worker& worker) {
-    SteadyClock clock;
-    NullLog log;
-    const engine::World world{&worker.transport, &worker.store, Members::first(3), &clock, &log, nullptr};
-    engine::EngineOptions options;
-    options.algorithm = "none";
-    StopRequests requests(world, options);
-    // Each asks at its own step: somebody's request is there when anybody looks.
-    const std::int64_t own_pace = 10 * (worker.rank + 1);
-    for (std::int64_t steps = 1; steps < 1000; ++steps) {
-      if (steps == own_pace) requests.ask(Request::stop, steps);
-      if (const auto request = requests.due(steps))
-        return cat(steps, *request == Request::stop ? " stop" : " save");
-    }
-    return std::string("never");
-  });
-  EXPECT_EQ(reports[1], reports[0]);
-  EXPECT_EQ(reports[2], reports[0]);
-  EXPECT_THAT(reports[0], HasSubstr(" stop"));
-}
 
 TEST(StoreReport, FailsOnEverybodyWhenOnePartFails) {
   for (int failing : {0, 2}) {

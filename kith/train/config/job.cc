@@ -141,6 +141,12 @@ void check_combinations(const Job& job, const Origins& origins) {
   check_engine(job, origins);
 }
 
+std::int64_t warmup_steps(const Job& job, std::int64_t steps) {
+  if (job.rate.warmup >= 0) return job.rate.warmup;
+  const std::int64_t least = job.rate.curve == "inverse-sqrt" ? 1 : 0;
+  return std::max(least, steps / 10);
+}
+
 graph::Shape shape_of(const Job& job) {
   return job.world.nodes.empty() ? graph::Shape::single_node(static_cast<int>(job.world.workers))
                                  : graph::Shape::parse(job.world.nodes, "world.nodes");

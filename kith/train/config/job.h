@@ -66,7 +66,7 @@ struct Job {
   struct {
     std::string curve = "cosine";
     double lr = Options{}.lr;
-    std::int64_t warmup = 30;
+    std::int64_t warmup = -1;  // a tenth of the steps
     double final_fraction = 0.1;
     std::int64_t every = 100;
     double factor = 0.1;
@@ -85,8 +85,10 @@ struct Job {
     std::string layout = "automatic";
   } wire;
   struct {
-    std::int64_t every = 0;  // 0: only at the end and on a stop
+    std::int64_t every = 0;  // steps; 0: not by steps
+    double minutes = 10;     // 0: not by time
     std::int64_t keep = 2;
+    double sigterm_seconds = 25;
   } checkpoint;
   struct {
     std::string name = "train";
@@ -107,6 +109,8 @@ std::string place_of(const Origins& origins, std::string_view key);
 void check_combinations(const Job& job, const Origins& origins);
 
 graph::Shape shape_of(const Job& job);
+// Of a run of `steps`.
+std::int64_t warmup_steps(const Job& job, std::int64_t steps);
 // How the job trains its model; the groups and where it goes on from are the trainer's business.
 Options options_of(const Job& job);
 

@@ -5,7 +5,6 @@
 #include <mutex>
 #include <vector>
 
-#include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include "kith/base/clock.h"
@@ -13,13 +12,15 @@
 #include "kith/base/text.h"
 #include "kith/launch/threads.h"
 #include "kith/telemetry/file_sink.h"
+#include "kith/train/config/footprint.h"
 #include "kith/train/data/dataset.h"
+#include "kith/train/torch_error.h"
 
 namespace kith::train {
 namespace {
 
 Summary train_worker(const TrainerOptions& options, const Dataset& dataset, const launch::World& joined,
-                     const std::atomic<bool>& interrupted) {
+                     const std::atomic<Ending>& asked) {
   engine::World world = engine::seen_by_engine(joined);
   const int worker = world.self().value;
   StderrLog log(cat("worker ", worker), LogLevel::warning);
@@ -30,7 +31,7 @@ Summary train_worker(const TrainerOptions& options, const Dataset& dataset, cons
     trace = telemetry::make_chrome_trace_sink({.path = options.folder.trace(worker).string(), .log = &log});
     world.trace = trace.get();
   }
-  return train(options, dataset, world, interrupted);
+  return with_short_errors([&] { return train(options, dataset, world, asked); });
 }
 
 }  // namespace
@@ -39,23 +40,29 @@ std::int64_t check_data(const Job& job, const DataFolders& data) {
   return total_steps(job, *open_dataset(job, data));
 }
 
+void check_machine(const Job& job, int workers) {
+  if (job.world.device == "cuda") {
+    gpus_here();
+  } else {
+    check_fits(job, workers, memory_here());
+  }
+}
+
 launch::JoinOptions joining(const Job& job, const launch::Assignment& assignment) {
   launch::JoinOptions options;
   if (job.world.backend != "automatic") options.backend = job.world.backend;
-  const auto gpus = static_cast<int>(torch::cuda::device_count());
-  // Without a GPU the trainer says so.
-  if (job.world.device == "cuda" && gpus > 0) options.gpu = assignment.local_rank.value_or(0) % gpus;
+  if (job.world.device == "cuda") options.gpu = assignment.local_rank.value_or(0) % gpus_here();
   return options;
 }
 
 Summary train_in_process(const TrainerOptions& options, const DataFolders& data, const launch::World& world,
-                         const std::atomic<bool>& interrupted) {
+                         const std::atomic<Ending>& asked) {
   const auto dataset = open_dataset(options.job, data);
-  return train_worker(options, *dataset, world, interrupted);
+  return train_worker(options, *dataset, world, asked);
 }
 
 Summary train_in_threads(const TrainerOptions& options, const DataFolders& data,
-                         const std::atomic<bool>& interrupted) {
+                         const std::atomic<Ending>& asked) {
   const auto dataset = open_dataset(options.job, data);
   // Before the workers are: torch takes the number over into threads that begin later.
   torch::set_num_threads(static_cast<int>(options.job.world.compute_threads));
@@ -64,7 +71,7 @@ Summary train_in_threads(const TrainerOptions& options, const DataFolders& data,
   std::exception_ptr first_failure;
   launch::run_threads(static_cast<int>(options.job.world.workers), [&](const launch::World& world) {
     try {
-      const Summary own = train_worker(options, *dataset, world, interrupted);
+      const Summary own = train_worker(options, *dataset, world, asked);
       if (world.rank() == 0) summary = own;
     } catch (...) {
       const std::lock_guard lock(mutex);

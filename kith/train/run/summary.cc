@@ -21,6 +21,13 @@ std::string format(const char* pattern, double value) {
   return text.data();
 }
 
+constexpr std::array<std::string_view, 3> kEndings{"finished", "interrupted", "terminated"};
+
+Ending parse_ending(const std::string& text) {
+  const auto found = std::ranges::find(kEndings, text);
+  return found == kEndings.end() ? Ending::interrupted : static_cast<Ending>(found - kEndings.begin());
+}
+
 std::string padded(std::string text, std::size_t width) {
   text.resize(std::max(width, text.size()), ' ');
   return text;
@@ -45,7 +52,7 @@ const std::array kRows{
 }  // namespace
 
 std::string summary_json(const Job& job, const Summary& s) {
-  const Json json{{"ending", s.ending == Ending::finished ? "finished" : "interrupted"},
+  const Json json{{"ending", kEndings.at(static_cast<std::size_t>(s.ending))},
                   {"algorithm", job.algorithm.name},
                   {"optimizer", job.optimizer.name},
                   {"topology", job.topology.name},
@@ -76,7 +83,7 @@ Summary read_summary(const std::filesystem::path& file) {
     const auto number = [&](const char* key) {
       return json.at(key).is_null() ? NAN : json.at(key).get<double>();
     };
-    return {.ending = json.at("ending") == "finished" ? Ending::finished : Ending::interrupted,
+    return {.ending = parse_ending(json.at("ending")),
             .steps = json.at("steps"),
             .parameters = json.at("parameters"),
             .validation_loss = number("validation_loss"),

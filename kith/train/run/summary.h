@@ -9,7 +9,8 @@
 
 namespace kith::train {
 
-enum class Ending : std::uint8_t { finished, interrupted };
+// By itself, by Ctrl-C, by SIGTERM.
+enum class Ending : std::uint8_t { finished, interrupted, terminated };
 
 // How a run went, over all workers and over all its parts when it was resumed.
 struct Summary {

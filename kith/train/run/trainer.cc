@@ -43,7 +43,7 @@ SamplerOptions sampler_options(const Job& job, const Dataset& dataset, Rank rank
 RateOptions rate_options(const Job& job, std::int64_t steps) {
   return {.curve = job.rate.curve,
           .lr = job.rate.lr,
-          .warmup_steps = job.rate.warmup,
+          .warmup_steps = warmup_steps(job, steps),
           .total_steps = steps,
           .final_fraction = job.rate.final_fraction,
           .every = job.rate.every,
@@ -65,9 +65,7 @@ Options wrapper_options(const TrainerOptions& options) {
 // The workers of a machine take its GPUs in turn.
 torch::Device device_for(const Job& job, const engine::World& world) {
   if (job.world.device == "cpu") return torch::kCPU;
-  const auto gpus = static_cast<int>(torch::cuda::device_count());
-  if (gpus == 0)
-    throw InputError("no GPU here", "world.device", "cpu; or a kith and a LibTorch built with CUDA");
+  const int gpus = gpus_here();
   const std::vector<WorkerId>& workers = world.transport->workers();
   const std::vector<int>& machines = world.transport->machines();
   const auto self = static_cast<std::size_t>(std::ranges::find(workers, world.self()) - workers.begin());
@@ -96,8 +94,9 @@ class Trainer {
         model_(model_on(device_, options.job)),
         wrapped_(model_, world, wrapper_options(options)),
         loader_(dataset, resumed_sampler(), {.device = device_}),
-        requests_(world, wrapped_.engine().options()),
-        metrics_(options.folder.metrics(world.self().value), wrapped_.steps(), world.log) {
+        requests_(world, {.patience = wrapped_.engine().options().patience}),
+        metrics_(options.folder.metrics(world.self().value), wrapped_.steps(), world.log),
+        saved_(world.clock->now()) {
     // Dropout draws other numbers on every worker. A resumed run has its generator's state from the
     // checkpoint.
     if (!wrapped_.resumed() && job_.model.dropout > 0)
@@ -105,15 +104,15 @@ class Trainer {
     if (world_.rank() == 0) start_progress();
   }
 
-  Summary run(const std::atomic<bool>& interrupted) {
+  Summary run(const std::atomic<Ending>& asked) {
     Ending ending = Ending::finished;
     while (true) {
-      if (interrupted) requests_.ask(Request::stop, wrapped_.steps());
+      ask(asked);
       if (const auto request = requests_.due(wrapped_.steps())) {
         // Who stops a run counts on its checkpoint.
-        save(*request == Request::stop ? OnFullDisk::fail : OnFullDisk::go_on);
-        if (*request == Request::stop) {
-          ending = Ending::interrupted;
+        save(*request == Request::save ? OnFullDisk::go_on : OnFullDisk::fail);
+        if (*request != Request::save) {
+          ending = *request == Request::interrupt ? Ending::interrupted : Ending::terminated;
           break;
         }
       }
@@ -133,6 +132,16 @@ class Trainer {
     std::vector<PendingValue> losses;
     std::shared_future<double> gradient_norm;
   };
+
+  // What this worker wants of all, when it wants something: worker 0 has the clock of timed checkpoints.
+  void ask(Ending asked) {
+    if (asked != Ending::finished) {
+      requests_.ask(asked == Ending::interrupted ? Request::interrupt : Request::terminate);
+    } else if (world_.rank() == 0 && job_.checkpoint.minutes > 0 &&
+               world_.clock->now() - saved_ >= from_seconds(60 * job_.checkpoint.minutes)) {
+      requests_.ask(Request::save);
+    }
+  }
 
   bool scales_loss() const { return job_.train.precision == "fp16"; }
 
@@ -289,6 +298,7 @@ class Trainer {
       if (world_.rank() == 0)
         world_.log->warning(cat("no checkpoint of step ", wrapped_.steps(), ": ", error.what()));
     }
+    saved_ = world_.clock->now();
   }
 
   void finish() {
@@ -346,12 +356,20 @@ class Trainer {
   Loader loader_;
   StopRequests requests_;
   MetricsFile metrics_;
+  Clock::Time saved_;  // when there was nothing new to save, last
   std::optional<PendingMetrics> pending_;
   std::unique_ptr<Progress> progress_;  // worker 0
   std::optional<EvalMetrics> last_;
 };
 
 }  // namespace
+
+int gpus_here() {
+  const auto gpus = static_cast<int>(torch::cuda::device_count());
+  if (gpus == 0)
+    throw InputError("no GPU here", "world.device", "cpu; or a kith and a LibTorch built with CUDA");
+  return gpus;
+}
 
 std::int64_t total_steps(const Job& job, const Dataset& dataset) {
   const Sampler sampler(sampler_options(job, dataset, 0));
@@ -369,9 +387,9 @@ std::int64_t total_steps(const Job& job, const Dataset& dataset) {
 }
 
 Summary train(const TrainerOptions& options, const Dataset& dataset, const engine::World& world,
-              const std::atomic<bool>& interrupted) {
+              const std::atomic<Ending>& asked) {
   torch::set_num_threads(static_cast<int>(options.job.world.compute_threads));
-  return Trainer(options, dataset, world).run(interrupted);
+  return Trainer(options, dataset, world).run(asked);
 }
 
 }  // namespace kith::train

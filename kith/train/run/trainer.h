@@ -20,15 +20,18 @@ struct TrainerOptions {
   bool terminal = false;              // worker 0 draws a bar instead of printing lines
 };
 
+// How many there are. InputError, for a job that asks for one, when there is none.
+int gpus_here();
+
 // Steps that the job takes on this data. InputError when the job does not fit the data: no full batch, no
 // room for the warm-up.
 std::int64_t total_steps(const Job& job, const Dataset& dataset);
 
 // One worker's whole run: trains, evaluates the averaged model, writes metrics and checkpoints; worker 0 also
 // shows progress and writes the exported model and the summary, which it returns like every other worker.
-// When `interrupted` becomes true all workers save at one step and return; whoever notices it first asks the
-// others. Error when a neighbour is lost.
+// When `asked` becomes another ending than finished all workers save at one step and return, with that
+// ending; whoever notices it first asks the others. Error when a neighbour is lost.
 Summary train(const TrainerOptions& options, const Dataset& dataset, const engine::World& world,
-              const std::atomic<bool>& interrupted);
+              const std::atomic<Ending>& asked);
 
 }  // namespace kith::train

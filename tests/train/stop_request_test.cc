@@ -1,0 +1,123 @@
+// Agreed steps: nobody passes the common step, nobody asks the store in a step.
+#include "kith/train/stop_request.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "kith/base/log.h"
+#include "kith/base/rng.h"
+#include "tests/support/counting_store.h"
+#include "tests/support/failure.h"
+#include "tests/support/worlds.h"
+
+namespace kith::train {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Rounds of a ring: nobody begins a step that a neighbour is more than one step away from.
+class Ring {
+ public:
+  explicit Ring(int workers) : done_(static_cast<std::size_t>(workers), 0) {}
+  void step(int rank) {
+    std::unique_lock lock(mutex_);
+    const std::size_t n = done_.size(), self = static_cast<std::size_t>(rank);
+    changed_.wait(lock, [&] {
+      return done_[(self + 1) % n] >= done_[self] && done_[(self + n - 1) % n] >= done_[self];
+    });
+    ++done_[self];
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::int64_t> done_;
+};
+
+engine::World world_of(support::Worker& worker, comm::Store& store, const Clock& clock, Log& log) {
+  return {&worker.transport, &store, Members::first(worker.size), &clock, &log, nullptr};
+}
+
+// Each worker goes its way, asks at steps of its own, and says what it did when.
+std::vector<std::string> walk(int workers, std::uint64_t seed, bool coupled) {
+  Ring ring(workers);
+  return support::run_threads(workers, [&](support::Worker& worker) {
+    SteadyClock clock;
+    NullLog log;
+    StopRequests requests(world_of(worker, worker.store, clock, log));
+    Rng rng(hash_words(seed, worker.rank));
+    const auto first = static_cast<std::int64_t>(5 + rng.below(100));
+    const auto last = static_cast<std::int64_t>(first + 1 + static_cast<std::int64_t>(rng.below(100)));
+    std::string acted;
+    for (std::int64_t steps = 0; steps < 1'000'000; ++steps) {
+      if (steps == first) requests.ask(Request::save);
+      if (steps == last) requests.ask(Request::terminate);
+      if (const auto request = requests.due(steps)) {
+        acted += cat(steps, *request == Request::save ? " save " : " end");
+        if (*request != Request::save) return acted;
+      }
+      if (coupled) ring.step(worker.rank);
+      if (rng.below(3) == 0) std::this_thread::sleep_for(std::chrono::microseconds(rng.below(200)));
+    }
+    return std::string("never");
+  });
+}
+
+TEST(StopRequests, AllWorkersActAtTheSameStepsWhereverTheyAre) {
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    for (const bool coupled : {false, true}) {
+      const auto acted = walk(5, seed, coupled);
+      EXPECT_THAT(acted[0], HasSubstr(" end")) << "seed " << seed;
+      for (const std::string& other : acted)
+        EXPECT_EQ(other, acted[0]) << "seed " << seed << (coupled ? ", on a ring" : ", freely");
+    }
+  }
+}
+
+TEST(StopRequests, AWorkerAloneActsToo) {
+  EXPECT_THAT(walk(1, 1, false)[0], HasSubstr(" end"));
+}
+
+TEST(StopRequests, StepsAskTheStoreNothing) {
+  support::run_threads(2, [](support::Worker& worker) {
+    SteadyClock clock;
+    NullLog log;
+    support::CountingStore store(worker.store);
+    StopRequests requests(world_of(worker, store, clock, log));
+    for (std::int64_t steps = 0; steps < 1000; ++steps) {
+      if (steps == 500) requests.ask(Request::save);
+      requests.due(steps);
+    }
+    EXPECT_EQ(store.calls_of_this_thread(), 0);
+    return std::string();
+  });
+}
+
+TEST(StopRequests, ALostWorkerEndsTheWaitForAnAgreement) {
+  support::run_threads(2, [](support::Worker& worker) -> std::string {
+    if (worker.rank == 1) {  // says nothing, and leaves when the other has said where it is
+      EXPECT_TRUE(worker.store.wait("requests/0/at/0", support::in_time()));
+      support::die(worker);
+    }
+    SteadyClock clock;
+    NullLog log;
+    StopRequests requests(world_of(worker, worker.store, clock, log));
+    requests.ask(Request::save);
+    const std::string problem = support::failure_of<Error>([&] {
+      for (std::int64_t steps = 0;; ++steps)
+        requests.due(steps);
+    });
+    EXPECT_THAT(problem, HasSubstr("worker 1 is gone"));
+    return problem;
+  });
+}
+
+}  // namespace
+}  // namespace kith::train
