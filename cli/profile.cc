@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -77,6 +78,15 @@ void print(const plan::Measured& measured, const std::string& file) {
   std::printf("backward         %s\n", plan::human_seconds(backward).c_str());
   std::printf("mix and step     %s\n", plan::human_seconds(step).c_str());
   std::printf("batches vary by  %.1f%%\n", 100 * measured.batch_cv);
+  const std::vector<double> slowness = plan::slowness_of(measured);
+  if (slowness.empty()) {
+    std::printf("workers          equally fast\n");
+  } else {
+    const auto slowest = std::max_element(slowness.begin(), slowness.end());
+    const auto fastest = std::min_element(slowness.begin(), slowness.end());
+    std::printf("slowest worker   %td takes %.2f times as long as the fastest, %td\n",
+                slowest - slowness.begin(), *slowest / *fastest, fastest - slowness.begin());
+  }
   print_link("inside a node", measured.inside);
   print_link("between nodes", measured.between);
   if (measured.nic_bytes_per_s)
@@ -107,11 +117,13 @@ void profile_as_worker(const ProfileFlags& flags, const launch::Assignment& assi
   if (assignment.worker != 0) return;
 
   measured.name = job.output.name;
-  measured.about = cat(job.model.name, " at batch ", job.train.batch, ", measured by kith profile");
+  measured.about = cat(job.model.name, " at batch ", job.train.batch, " in ", job.train.precision, " on ",
+                       job.world.device, ", measured by kith profile");
   measured.nodes = job.world.nodes.empty() ? graph::Shape::single_node(assignment.workers)
                                            : graph::Shape::parse(job.world.nodes, "placement");
   measured.forward_s = times.forward_s;
   measured.batch_cv = times.batch_cv;
+  measured.compute_s = times.compute_s;
   for (const train::BucketTimes& bucket : times.buckets)
     measured.buckets.push_back({bucket.bytes, bucket.backward_s, bucket.step_s});
   measured.inside = link_of(links.inside);

@@ -37,6 +37,17 @@ Json link(const sim::Link& link) {
 
 }  // namespace
 
+std::vector<double> slowness_of(const Measured& measured) {
+  if (measured.compute_s.empty()) return {};
+  const auto [least, most] = std::ranges::minmax(measured.compute_s);
+  if (!(least > 0)) throw InputError(cat("a worker that computes for ", least, " s"), "profile");
+  if (most < kEvenWorkers * least) return {};
+  std::vector<double> slowness;
+  for (double seconds : measured.compute_s)
+    slowness.push_back(seconds / measured.compute_s.front());
+  return slowness;
+}
+
 std::string profile_json(const Measured& measured) {
   Json root{{"kith_profile", 1}, {"name", measured.name}, {"about", measured.about}};
   root["nodes"] = measured.nodes.text();
@@ -47,6 +58,8 @@ std::string profile_json(const Measured& measured) {
                                {"backward", times(bucket.backward_s, cat("bucket ", b))},
                                {"step", times(bucket.step_s, cat("bucket ", b))}});
   }
+  for (double factor : slowness_of(measured))
+    root["slowness"].push_back(std::stod(number(factor)));
   root["batch"] = {{"cv", std::max(0.0, std::stod(number(measured.batch_cv)))}};
   root["links"] = Json::object();
   if (measured.inside) root["links"]["inside"] = link(*measured.inside);

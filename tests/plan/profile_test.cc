@@ -82,6 +82,25 @@ TEST(Profile, WhatIsMeasuredIsReadBack) {
   EXPECT_NEAR(profile.network.between.bytes_per_s, 1.2e8, 1);
   EXPECT_NEAR(profile.network.nic_bytes_per_s, 1.25e8, 1);
   EXPECT_NEAR(profile.memory_bytes_per_s, 7e9, 1);
+  EXPECT_TRUE(profile.job.slowness.empty());
+}
+
+// The samples are the first worker's; what the others take longer reaches the model.
+TEST(Profile, UnevenWorkersReachThePlanner) {
+  Measured measured;
+  measured.nodes = graph::Shape::parse("2x2", "test");
+  measured.forward_s = {0.010};
+  measured.buckets = {{1000, {0.004}, {0.001}}};
+  measured.inside = sim::Link{3e-6, 5e9};
+  measured.between = sim::Link{40e-6, 1.2e8};
+  measured.nic_bytes_per_s = 1.25e8;
+  measured.compute_s = {0.020, 0.021, 0.010, 0.050};
+  EXPECT_EQ(slowness_of(measured), (std::vector<double>{1, 1.05, 0.5, 2.5}));
+  EXPECT_EQ(parse_profile(profile_json(measured), "measured.json").job.slowness,
+            (std::vector<double>{1, 1.05, 0.5, 2.5}));
+  measured.compute_s = {0.020, 0.021, 0.0205, 0.0199};  // within what one machine varies by
+  EXPECT_TRUE(slowness_of(measured).empty());
+  EXPECT_TRUE(parse_profile(profile_json(measured), "measured.json").job.slowness.empty());
 }
 
 // One broken field each: the message must hold the file and the path.

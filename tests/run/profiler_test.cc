@@ -3,10 +3,13 @@
 #include <mutex>
 
 #include <gtest/gtest.h>
+#include <torch/torch.h>
 
+#include "kith/base/error.h"
 #include "kith/launch/threads.h"
 #include "kith/train/data/dataset.h"
 #include "kith/train/models/model.h"
+#include "kith/train/run/model_pass.h"
 
 namespace kith::train {
 namespace {
@@ -34,6 +37,9 @@ TEST(Profiler, TimesEveryBucketOfEveryStep) {
   ASSERT_EQ(all.size(), 2u);
   for (const JobTimes& times : all) {
     EXPECT_EQ(times.forward_s.size(), 6u);
+    EXPECT_EQ(times.compute_s, all.front().compute_s) << "everybody knows everybody's";
+    ASSERT_EQ(times.compute_s.size(), 2u);
+    EXPECT_GT(std::min(times.compute_s[0], times.compute_s[1]), 0);
     ASSERT_GT(times.buckets.size(), 1u);
     double bytes = 0;
     for (const BucketTimes& bucket : times.buckets) {
@@ -59,6 +65,42 @@ TEST(Profiler, TimesEveryBucketOfEveryStep) {
     for (std::size_t i = 1; i < 6; ++i)
       EXPECT_NEAR(total(i), total(0), 1e-9);
   }
+}
+
+TEST(ModelPass, ComputesInTheJobsPrecision) {
+  Job job;
+  job.model.layers = 1;
+  job.model.width = 32;
+  job.model.heads = 2;
+  job.model.context = 16;
+  const auto dataset = open_dataset(job, {.text = KITH_SHARE "/text/austen.txt", .mnist = {}});
+  torch::manual_seed(3);
+  const auto model = model_on(torch::kCPU, job);
+  const std::vector<std::uint64_t> samples{0, 1, 2, 3};
+  const Batch batch = dataset->train(samples, 0);
+  const double plain = loss_of(job, *model, batch).item<double>();
+  job.train.precision = "bf16";
+  const double rounded = loss_of(job, *model, batch).item<double>();
+  EXPECT_NE(rounded, plain);
+  EXPECT_NEAR(rounded, plain, 0.02 * plain);
+}
+
+// A job for GPUs was profiled on the CPU, silently.
+TEST(Profiler, DoesNotTakeACpuForAGpu) {
+  Job job;
+  job.world.workers = 1;
+  job.world.device = "cuda";
+  const auto dataset = open_dataset(job, {.text = KITH_SHARE "/text/austen.txt", .mnist = {}});
+  launch::run_threads(1, [&](const launch::World& world) {
+    const auto profile = [&] {
+      return profile_job(job, *dataset, engine::seen_by_engine(world), {.steps = 1, .warm_up = 0});
+    };
+    if (torch::cuda::device_count() > 0) {
+      EXPECT_EQ(profile().forward_s.size(), 1u);
+    } else {
+      EXPECT_THROW(profile(), InputError);
+    }
+  });
 }
 
 }  // namespace

@@ -8,18 +8,19 @@
 #include <numeric>
 #include <string>
 
+#include <c10/core/DeviceGuard.h>
 #include <torch/torch.h>
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/telemetry/sink.h"
 #include "kith/train/compat.h"
-#include "kith/train/cross_entropy.h"
 #include "kith/train/data/dataset.h"
 #include "kith/train/data/sampler.h"
 #include "kith/train/data_parallel.h"
 #include "kith/train/models/model.h"
 #include "kith/train/parameter_table.h"
+#include "kith/train/run/model_pass.h"
 
 namespace kith::train {
 namespace {
@@ -55,13 +56,17 @@ class StepTimes final : public telemetry::Sink {
 // When each bucket's last gradient of a backward pass is there.
 class BackwardTimes {
  public:
+  // On a GPU the host waits for it at the end of every bucket: else it would only see when work was handed
+  // over.
   BackwardTimes(const torch::nn::Module& module, const engine::Engine& engine, const Clock& clock)
       : table_(module), clock_(clock), ready_(engine.buckets()) {
     for (std::size_t b = 0; b < engine.buckets(); ++b) {
       for (std::size_t segment : engine.bucket(b)) {
         if (!table_.tensor(segment).requires_grad()) continue;
-        hooks_.push_back(std::make_unique<compat::GradientHook>(table_.tensor(segment),
-                                                                [this, b] { ready_[b] = clock_.now(); }));
+        hooks_.push_back(std::make_unique<compat::GradientHook>(table_.tensor(segment), [this, b] {
+          wait_for(table_.device());
+          ready_[b] = clock_.now();
+        }));
       }
     }
   }
@@ -89,7 +94,13 @@ class BackwardTimes {
 class Profiler {
  public:
   Profiler(const Job& job, const Dataset& dataset, const engine::World& world, const ProfilerOptions& options)
-      : job_(job), dataset_(dataset), world_(world), options_(options), traced_(world) {
+      : job_(job),
+        dataset_(dataset),
+        world_(world),
+        options_(options),
+        device_(device_for(job, world)),
+        current_device_(device_),
+        traced_(world) {
     traced_.trace = &steps_;
   }
 
@@ -122,15 +133,42 @@ class Profiler {
   torch::Tensor loss(Model& model, Sampler& sampler) const {
     const std::uint64_t epoch = sampler.epoch();
     const Batch batch = dataset_.train(sampler.next(), epoch);
-    return cross_entropy(model.forward(batch.input), batch.target);
+    return loss_of(job_, model, {batch.input.to(device_), batch.target.to(device_)});
+  }
+
+  Clock::Time device_done() const {
+    wait_for(device_);
+    return world_.clock->now();
+  }
+
+  // One step, without waiting for others, by bucket. What a GPU takes for it is dealt out by size.
+  std::vector<double> step_seconds(DecentralizedDataParallel& model,
+                                   const std::vector<BucketTimes>& buckets) {
+    const Clock::Time start = device_done();
+    const double waited = seconds(model.step().waited);
+    const double whole = seconds(device_done() - start);
+    const std::map<std::size_t, double> spans = steps_.take();
+    double bytes = 0, in_spans = 0;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      bytes += buckets[b].bytes;
+      in_spans += spans.contains(b) ? spans.at(b) : 0;
+    }
+    std::vector<double> times;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      const double share = buckets[b].bytes / bytes;
+      const double own = spans.contains(b) ? spans.at(b) : 0;
+      times.push_back(device_.is_cpu() ? own - waited * own / in_spans : (whole - waited) * share);
+    }
+    return times;
   }
 
   JobTimes compute() {
-    const auto model = make_model(job_);
+    const auto model = model_on(device_, job_);
     DecentralizedDataParallel wrapped(model, traced_, wrapper_options("none", "profile/compute"));
     BackwardTimes backward(*model, wrapped.engine(), *world_.clock);
     Sampler sampler(sampler_options());
     JobTimes times;
+    std::vector<double> computed;
     times.buckets.resize(wrapped.engine().buckets());
     const ParameterTable table(*model);
     for (std::size_t b = 0; b < times.buckets.size(); ++b) {
@@ -140,43 +178,41 @@ class Profiler {
     wrapped.barrier();
     for (int step = 0; step < options_.warm_up + options_.steps; ++step) {
       const bool counts = step >= options_.warm_up;
-      const Clock::Time start = world_.clock->now();
+      const Clock::Time start = device_done();
       wrapped.zero_grad();
       for (std::int64_t i = 1; i < job_.train.accumulate; ++i) {
         const auto guard = wrapped.no_sync();
         loss(*model, sampler).backward();
       }
       torch::Tensor last = loss(*model, sampler);
-      const Clock::Time forward_end = world_.clock->now();
+      const Clock::Time forward_end = device_done();
       last.backward();
-      last.item<double>();
-      const auto buckets = backward.seconds_of(forward_end, world_.clock->now());
-      wrapped.step();
-      const auto steps = steps_.take();
+      const Clock::Time backward_end = device_done();
+      const auto buckets = backward.seconds_of(forward_end, backward_end);
+      const auto steps = step_seconds(wrapped, times.buckets);
       if (!counts) continue;
+      computed.push_back(seconds(backward_end - start));
       times.forward_s.push_back(seconds(forward_end - start));
       for (std::size_t b = 0; b < buckets.size(); ++b) {
         times.buckets[b].backward_s.push_back(buckets[b]);
-        times.buckets[b].step_s.push_back(steps.contains(b) ? steps.at(b) : 0);
+        times.buckets[b].step_s.push_back(steps[b]);
       }
     }
+    times.compute_s = wrapped.gather(mean(computed));
     return times;
   }
 
   // A step that mixes reads a neighbour's model besides; the gradients do not matter for its time.
   void add_mixing(JobTimes& times) {
     if (world_.size() < 2) return;
-    const auto model = make_model(job_);
+    const auto model = model_on(device_, job_);
     DecentralizedDataParallel wrapped(model, traced_, wrapper_options("awc", "profile/mix"));
     Sampler sampler(sampler_options());
     loss(*model, sampler).backward();
     std::vector<double> mixing_s;
     for (int step = 0; step < options_.warm_up + options_.steps; ++step) {
-      const double waited = seconds(wrapped.step().waited);
-      double all = 0;
-      for (const auto& [bucket, time] : steps_.take())
-        all += time;
-      if (step >= options_.warm_up) mixing_s.push_back(all - waited);
+      const std::vector<double> own = step_seconds(wrapped, times.buckets);
+      if (step >= options_.warm_up) mixing_s.push_back(std::accumulate(own.begin(), own.end(), 0.0));
     }
     double local_s = 0, bytes = 0;
     for (const BucketTimes& bucket : times.buckets) {
@@ -213,6 +249,8 @@ class Profiler {
   const Dataset& dataset_;
   const engine::World& world_;
   const ProfilerOptions options_;
+  const torch::Device device_;
+  const c10::DeviceGuard current_device_;  // what torch does without a device in sight goes there too
   StepTimes steps_;
   engine::World traced_;
 };

@@ -21,6 +21,7 @@ struct JobTimes {
   std::vector<double> forward_s;     // all that comes before the last backward
   std::vector<BucketTimes> buckets;  // in backward order
   double batch_cv = 0;
+  std::vector<double> compute_s;  // every worker's mean of forward and backward, in rank order
 };
 
 struct ProfilerOptions {
@@ -28,7 +29,8 @@ struct ProfilerOptions {
   int warm_up = 5;
 };
 
-// Runs the job's model on its data for some dozens of steps, all workers at once: forward, and backward
+// Runs the job's model on its data, on the job's device and in its precision, for some dozens of steps, all
+// workers at once: forward, and backward
 // bucket by bucket, without any communication; then steps that mix with a neighbour. Trains nothing that is
 // kept. Collective.
 JobTimes profile_job(const Job& job, const Dataset& dataset, const engine::World& world,

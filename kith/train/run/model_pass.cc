@@ -1,0 +1,48 @@
+#include "kith/train/run/model_pass.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <torch/torch.h>
+
+#include "kith/base/error.h"
+#include "kith/train/compat.h"
+#include "kith/train/cross_entropy.h"
+#include "kith/train/data/dataset.h"
+#include "kith/train/models/model.h"
+
+namespace kith::train {
+
+torch::Device device_for(const Job& job, const engine::World& world) {
+  if (job.world.device == "cpu") return torch::kCPU;
+  const auto gpus = static_cast<int>(torch::cuda::device_count());
+  if (gpus == 0)
+    throw InputError("no GPU here", "world.device", "cpu; or a kith and a LibTorch built with CUDA");
+  const std::vector<WorkerId>& workers = world.transport->workers();
+  const std::vector<int>& machines = world.transport->machines();
+  const auto self = static_cast<std::size_t>(std::ranges::find(workers, world.self()) - workers.begin());
+  const auto before =
+      std::count(machines.begin(), machines.begin() + static_cast<std::ptrdiff_t>(self), machines[self]);
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(before % gpus)};
+}
+
+std::shared_ptr<Model> model_on(torch::Device device, const Job& job) {
+  std::shared_ptr<Model> model = make_model(job);
+  model->to(device);
+  return model;
+}
+
+torch::Tensor loss_of(const Job& job, Model& model, const Batch& batch) {
+  std::optional<compat::Autocast> autocast;
+  if (job.train.precision != "fp32") {
+    autocast.emplace(batch.input.device().type(),
+                     job.train.precision == "fp16" ? torch::kFloat16 : torch::kBFloat16);
+  }
+  return cross_entropy(model.forward(batch.input), batch.target);
+}
+
+void wait_for(torch::Device device) {
+  if (device.is_cuda()) torch::cuda::synchronize(device.index());
+}
+
+}  // namespace kith::train
