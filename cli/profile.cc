@@ -23,6 +23,7 @@
 #include "kith/plan/units.h"
 #include "kith/train/config/read.h"
 #include "kith/train/data/dataset.h"
+#include "kith/train/run/local.h"
 #include "kith/train/run/profiler.h"
 
 namespace kith::cli {
@@ -142,7 +143,9 @@ void run_profile(const ProfileFlags& flags) {
   if (assignment.assigned()) return profile_as_worker(flags, assignment);
 
   const train::Job job = job_of(flags);
-  train::open_dataset(job, data_folders());  // what is wrong with the job is found before anybody is started
+  // What is wrong with the job is found before anybody is started.
+  train::check_machine(job, static_cast<int>(job.world.workers));
+  train::open_dataset(job, data_folders());
   require_room(static_cast<int>(job.world.workers), kTrainingWorker, room_here(), "world.workers");
   std::vector<std::string> arguments{"profile"};
   if (!flags.config.empty()) arguments.push_back(flags.config);

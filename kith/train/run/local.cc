@@ -14,6 +14,7 @@
 #include "kith/telemetry/file_sink.h"
 #include "kith/train/config/footprint.h"
 #include "kith/train/data/dataset.h"
+#include "kith/train/run/model_pass.h"
 #include "kith/train/torch_error.h"
 
 namespace kith::train {

@@ -13,11 +13,16 @@
 
 namespace kith::train {
 
-torch::Device device_for(const Job& job, const engine::World& world) {
-  if (job.world.device == "cpu") return torch::kCPU;
+int gpus_here() {
   const auto gpus = static_cast<int>(torch::cuda::device_count());
   if (gpus == 0)
     throw InputError("no GPU here", "world.device", "cpu; or a kith and a LibTorch built with CUDA");
+  return gpus;
+}
+
+torch::Device device_for(const Job& job, const engine::World& world) {
+  if (job.world.device == "cpu") return torch::kCPU;
+  const int gpus = gpus_here();
   const std::vector<WorkerId>& workers = world.transport->workers();
   const std::vector<int>& machines = world.transport->machines();
   const auto self = static_cast<std::size_t>(std::ranges::find(workers, world.self()) - workers.begin());

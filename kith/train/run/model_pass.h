@@ -14,6 +14,9 @@ struct Batch;  // kith/train/data/dataset.h
 
 // How a job's model computes, for whoever runs it: training and profiling.
 
+// How many GPUs there are. InputError, for a job that asks for one, when there is none.
+int gpus_here();
+
 // Where this worker's model lies: the workers of a machine take its GPUs in turn. InputError when the job
 // wants a GPU and there is none.
 torch::Device device_for(const Job& job, const engine::World& world);

@@ -15,8 +15,6 @@
 #include "kith/base/text.h"
 #include "kith/telemetry/span.h"
 #include "kith/train/checkpoint.h"
-#include "kith/train/compat.h"
-#include "kith/train/cross_entropy.h"
 #include "kith/train/data/dataset.h"
 #include "kith/train/data/loader.h"
 #include "kith/train/data/sampler.h"
@@ -26,6 +24,7 @@
 #include "kith/train/learning_rate.h"
 #include "kith/train/models/model.h"
 #include "kith/train/run/evaluate.h"
+#include "kith/train/run/model_pass.h"
 #include "kith/train/run/progress.h"
 #include "kith/train/stop_request.h"
 
@@ -60,24 +59,6 @@ Options wrapper_options(const TrainerOptions& options) {
                      .weight_decay = 0.0}};
   wrapper.resume_from = options.resume_from;
   return wrapper;
-}
-
-// The workers of a machine take its GPUs in turn.
-torch::Device device_for(const Job& job, const engine::World& world) {
-  if (job.world.device == "cpu") return torch::kCPU;
-  const int gpus = gpus_here();
-  const std::vector<WorkerId>& workers = world.transport->workers();
-  const std::vector<int>& machines = world.transport->machines();
-  const auto self = static_cast<std::size_t>(std::ranges::find(workers, world.self()) - workers.begin());
-  const auto before =
-      std::count(machines.begin(), machines.begin() + static_cast<std::ptrdiff_t>(self), machines[self]);
-  return {torch::kCUDA, static_cast<torch::DeviceIndex>(before % gpus)};
-}
-
-std::shared_ptr<Model> model_on(torch::Device device, const Job& job) {
-  std::shared_ptr<Model> model = make_model(job);
-  model->to(device);
-  return model;
 }
 
 class Trainer {
@@ -204,10 +185,7 @@ class Trainer {
 
   torch::Tensor forward(const Batch& batch) {
     const auto forward = span("forward");
-    std::optional<compat::Autocast> autocast;
-    if (job_.train.precision != "fp32")
-      autocast.emplace(device_.type(), scales_loss() ? torch::kFloat16 : torch::kBFloat16);
-    return cross_entropy(model_->forward(batch.input), batch.target);
+    return loss_of(job_, *model_, batch);
   }
 
   // Forward and backward; the gradients add up in the parameters. Returns the loss.
@@ -363,13 +341,6 @@ class Trainer {
 };
 
 }  // namespace
-
-int gpus_here() {
-  const auto gpus = static_cast<int>(torch::cuda::device_count());
-  if (gpus == 0)
-    throw InputError("no GPU here", "world.device", "cpu; or a kith and a LibTorch built with CUDA");
-  return gpus;
-}
 
 std::int64_t total_steps(const Job& job, const Dataset& dataset) {
   const Sampler sampler(sampler_options(job, dataset, 0));

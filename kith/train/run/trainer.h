@@ -20,9 +20,6 @@ struct TrainerOptions {
   bool terminal = false;              // worker 0 draws a bar instead of printing lines
 };
 
-// How many there are. InputError, for a job that asks for one, when there is none.
-int gpus_here();
-
 // Steps that the job takes on this data. InputError when the job does not fit the data: no full batch, no
 // room for the warm-up.
 std::int64_t total_steps(const Job& job, const Dataset& dataset);
