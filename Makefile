@@ -1,11 +1,12 @@
 # One command each. The build itself is CMake's: see CMakePresets.json.
 JOBS ?= $(shell nproc)
 bin := build/release/bin/kith
+demo_preset := $(if $(wildcard $(bin)),release,demo)
 
 .PHONY: help setup build demo test bench format clean
 
 help:
-	@echo "make demo    train a small GPT with four workers, decentralised and by all-reduce"
+	@echo "make demo    build the command alone and train a small GPT on four hosts, decentralised and by all-reduce"
 	@echo "make test    build, then run every test"
 	@echo "make build   $(bin) and build/release/bench/NAME"
 	@echo "make bench   run every benchmark (BENCH_FLAGS=--quick for under a minute each)"
@@ -19,8 +20,11 @@ build: setup
 	@cmake --preset release --log-level=WARNING
 	@cmake --build --preset release --parallel $(JOBS)
 
-demo: build
-	$(bin) train --demo
+# Where nothing is built yet the command alone is, in few large pieces: half the work.
+demo: setup
+	@cmake --preset $(demo_preset) --log-level=WARNING
+	@cmake --build --preset $(demo_preset) --parallel $(JOBS) --target kith_cli
+	@build/$(demo_preset)/bin/kith demo $(DEMO_FLAGS)
 
 test: build
 	@ctest --preset release --parallel $(JOBS)

@@ -9,10 +9,11 @@ namespace kith::cli {
 void add_topo(CLI::App& app);
 void add_mix(CLI::App& app);
 void add_train(CLI::App& app);
+void add_demo(CLI::App& app);
 void add_data(CLI::App& app);
 void add_profile(CLI::App& app);
-// The names of add_train, add_profile and add_data for the help of the program that does not have them
-// (cli/training.h), or a word of explanation where LibTorch was left out of the build.
+// The names of add_demo, add_train, add_profile and add_data for the help of the program that does not have
+// them (cli/training.h), or a word of explanation where LibTorch was left out of the build.
 void add_training(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_env(CLI::App& app);

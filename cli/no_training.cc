@@ -13,6 +13,7 @@ void add_training(CLI::App& app) {
                        "configure with -DKITH_TRAIN=ON and build again");
     });
   };
+  explain("demo", "Compare two ways to train (this kith was built without LibTorch)");
   explain("train", "Train a model (this kith was built without LibTorch)");
   explain("profile", "Measure a job (this kith was built without LibTorch)");
 }

@@ -235,58 +235,15 @@ void resume(const TrainFlags& flags, const launch::Assignment& assignment) {
   end_with(code);
 }
 
-struct DemoRun {
-  std::string title;
-  std::string name;
-  std::vector<train::Setting> settings;
-};
-
-// Both jobs of the demo, checked, before the first begins.
-void run_demo(const TrainFlags& flags, const launch::Assignment& assignment) {
-  if (assignment.workers > 1) {
-    throw InputError(cat(assignment.launcher, " started ", assignment.workers, " workers"), "--demo",
-                     "the demo starts its own; run it without a launcher");
-  }
-  if (!flags.config.empty())
-    throw InputError(cat("'", flags.config, "' is given too"), "--demo",
-                     "the demo has its own job; change it with --set");
-  const std::vector<DemoRun> runs{
-      {"adamw on aer", "decentralised", {}},
-      {"adamw, all-reduce", "allreduce", {{"algorithm.name=allreduce", "--demo"}}}};
-  std::vector<train::Job> jobs;
-  for (const DemoRun& run : runs) {
-    std::vector<train::Setting> settings{{"output.name=demo", "--demo"}};
-    if (!flags.workers) settings.push_back({"world.nodes=2x2", "--demo"});
-    for (const train::Setting& setting : settings_of(flags))
-      settings.push_back(setting);
-    settings.insert(settings.end(), run.settings.begin(), run.settings.end());
-    const train::ReadJob read = train::read_job({.file = {}, .settings = settings});
-    check_before_start(read);
-    jobs.push_back(read.job);
-  }
-  const std::filesystem::path top = train::RunFolder::reserve(jobs.front(), flags.out);
-  std::vector<train::SummaryColumn> columns;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    std::cout << "== " << runs[i].title << std::endl;
-    const train::RunFolder folder = train::RunFolder::create(jobs[i], top / runs[i].name);
-    if (const int code = run_workers(jobs[i], {folder, {}})) {
-      report_ending(folder, code);
-      end_with(code);
-    }
-    columns.push_back({runs[i].title, train::read_summary(folder.summary())});
-  }
-  std::cout << "\n" << train::compare(columns) << "\nrun folder: " << top.string() << "\n";
-}
-
 void run_train(const TrainFlags& flags) {
   if (!flags.run.empty()) return run_as_worker(flags);
+  if (flags.demo) throw InputError("the demo is a command of its own", "--demo", "kith demo");
   launch::AssignmentFlags assignment_flags = flags.assignment;
   assignment_flags.workers = flags.workers;
   const launch::Assignment assignment = flags.print_config
                                             ? launch::Assignment()
                                             : launch::discover(launch::read_environment(), assignment_flags);
   if (!flags.resume.empty()) return resume(flags, assignment);
-  if (flags.demo) return run_demo(flags, assignment);
   run_fresh(flags, assignment);
 }
 
@@ -307,7 +264,7 @@ void add_train(CLI::App& app) {
   command->add_option("--resume", flags->resume, "go on with the run in this folder");
   command->add_flag("--print-config", flags->print_config, "print every setting with its meaning, and end");
   command->add_flag("--trace", flags->trace, "write a Chrome trace");
-  command->add_flag("--demo", flags->demo, "train decentralised and by all-reduce, and compare");
+  command->add_flag("--demo", flags->demo, "the command is now `kith demo`")->group("");
   add_assignment_flags(*command, flags->assignment);
   command->add_option("--in-run", flags->run)->group("");
   command->add_option("--from-checkpoint", flags->checkpoint)->group("");

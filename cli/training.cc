@@ -20,8 +20,8 @@ struct Summary {
   const char* text;
 };
 
-constexpr std::array<Summary, 3> kSummaries{
-    {{"train", kTrainSummary}, {"profile", kProfileSummary}, {"data", kDataSummary}}};
+constexpr std::array<Summary, 4> kSummaries{
+    {{"demo", kDemoSummary}, {"train", kTrainSummary}, {"profile", kProfileSummary}, {"data", kDataSummary}}};
 
 }  // namespace
 

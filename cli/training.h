@@ -7,6 +7,8 @@ namespace kith::cli {
 // own, kith-training, which lies beside kith; kith lists them in its help and becomes that program when one
 // of them is called. Process, environment, files and words stay the same.
 
+inline constexpr const char* kDemoSummary =
+    "Train decentralised and by all-reduce for the same time on four hosts behind slow links, and compare";
 inline constexpr const char* kTrainSummary =
     "Train a model, on workers of this machine or as one worker of a launcher's";
 inline constexpr const char* kProfileSummary =

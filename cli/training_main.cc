@@ -8,6 +8,7 @@
 int main(int argc, char** argv) {
   CLI::App app("Decentralised training of neural networks, without a global barrier.", "kith");
   app.require_subcommand(0, 1);
+  kith::cli::add_demo(app);
   kith::cli::add_train(app);
   kith::cli::add_profile(app);
   kith::cli::add_data(app);

@@ -21,7 +21,8 @@ if(TARGET kith_cli)
   if(TARGET kith_training)
     install(TARGETS kith_training RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/text ${PROJECT_SOURCE_DIR}/share/hostlab DESTINATION share/kith
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/text ${PROJECT_SOURCE_DIR}/share/hostlab ${PROJECT_SOURCE_DIR}/share/demo
+          DESTINATION share/kith
           USE_SOURCE_PERMISSIONS)
 endif()
 

@@ -113,6 +113,7 @@ class Engine::Impl {
   std::unique_ptr<GradientNorm> norm_;  // once somebody has asked
   // Last: they end before what their jobs use.
   std::unique_ptr<JobThreads> reduction_threads_;
+  Clock::Duration stood_still_{};              // for reductions, in the step in progress
   std::unique_ptr<CommThreads> comm_threads_;  // null when no group spans machines
 };
 
@@ -293,6 +294,8 @@ StepReport Engine::Impl::run_step(std::span<const SegmentInput> inputs, const St
   }
   for (const auto& bucket : buckets_)
     bucket->end_step(report);
+  // The reductions' own waits are of threads beside the step's, several at a time.
+  if (reduction_threads_) report.waited = std::exchange(stood_still_, {});
   sort_unique(report.late);
   sort_unique(report.lost);
   ++steps_;
@@ -334,7 +337,9 @@ void Engine::Impl::reduce_rest(std::span<const SegmentInput> inputs) {
   if (reduced_) return;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     gradient_ready(i, inputs[i]);
+  const Clock::Time begin = world_.clock->now();
   reduction_threads_->drain();
+  stood_still_ += world_.clock->now() - begin;
   reduced_ = true;
 }
 

@@ -33,7 +33,7 @@ struct StepOptions {
 
 struct StepReport {
   std::int64_t step = 0;         // the step just done, from 0
-  Clock::Duration waited{};      // for neighbours
+  Clock::Duration waited{};      // for neighbours, while the step stood still
   std::uint64_t bytes_read = 0;  // of neighbours' models
   std::uint64_t bytes_published = 0;
   double missing_weight = 0;

@@ -203,6 +203,7 @@ TEST(Summary, ReadsBack) {
                         .validation_loss = NAN,
                         .validation_accuracy = 0.5,
                         .consensus_distance = 0.25,
+                        .seconds = 12.5,
                         .seconds_per_iteration = 0.125,
                         .waiting_share = 0.0625,
                         .units_per_second = 1000,
@@ -216,6 +217,7 @@ TEST(Summary, ReadsBack) {
   EXPECT_TRUE(std::isnan(read.validation_loss));
   EXPECT_EQ(read.validation_accuracy, 0.5);
   EXPECT_EQ(read.consensus_distance, 0.25);
+  EXPECT_EQ(read.seconds, 12.5);
   EXPECT_EQ(read.seconds_per_iteration, 0.125);
   EXPECT_EQ(read.waiting_share, 0.0625);
   EXPECT_EQ(read.units_per_second, 1000);

@@ -55,7 +55,8 @@ void check_model(const Job& job, const Origins& origins) {
 }
 
 void check_length(const Job& job, const Origins& origins) {
-  if (job.train.epochs == 0 && job.rate.curve == "cosine" && job.rate.warmup >= job.train.steps) {
+  const bool counts_steps = job.train.epochs == 0 && job.train.seconds == 0;
+  if (counts_steps && job.rate.curve == "cosine" && job.rate.warmup >= job.train.steps) {
     throw InputError(cat("a warm-up of ", job.rate.warmup, " steps fills the run of ", job.train.steps),
                      place_of(origins, "rate.warmup"), "make it shorter than train.steps");
   }

@@ -37,6 +37,7 @@ struct Job {
   struct {
     std::int64_t steps = 300;
     std::int64_t epochs = 0;  // 0: `steps` decides
+    double seconds = 0;       // 0: `steps` or `epochs` decide
     std::int64_t batch = 4;
     std::int64_t accumulate = 1;
     std::string precision = "fp32";

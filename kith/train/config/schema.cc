@@ -115,6 +115,12 @@ const std::array kSchema{
         .doc = "Passes over the data; 0 to count in steps.",
         .interval = "[0, 1e6]",
         .free_on_resume = true},
+    Key{.name = "train.seconds",
+        .field = [](Job& j) -> Field { return &j.train.seconds; },
+        .doc = "Time to train for, without evaluations and checkpoints; it decides instead of steps and "
+               "epochs when it is above 0, and the learning rate's curve ends with it.",
+        .interval = "[0, inf)",
+        .free_on_resume = true},
     Key{.name = "train.batch",
         .field = [](Job& j) -> Field { return &j.train.batch; },
         .doc = "Samples per worker, step and accumulation.",
@@ -145,7 +151,8 @@ const std::array kSchema{
             }},
     Key{.name = "train.eval_every",
         .field = [](Job& j) -> Field { return &j.train.eval_every; },
-        .doc = "Steps between evaluations of the averaged model; 0 for the end only.",
+        .doc = "Steps between evaluations of the averaged model; 0 for the end only. With train.seconds they "
+               "come at its eighths instead.",
         .interval = "[0, 1e12]",
         .free_on_resume = true},
     Key{.name = "train.eval_samples",

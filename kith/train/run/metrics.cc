@@ -159,7 +159,8 @@ void MetricsFile::write(const EvalMetrics& m) {
                   {"step", m.step},
                   {"loss", m.loss},
                   {"accuracy", m.accuracy},
-                  {"consensus_distance", m.consensus_distance}};
+                  {"consensus_distance", m.consensus_distance},
+                  {"seconds", m.seconds}};
   append(json.dump());
 }
 

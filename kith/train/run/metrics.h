@@ -29,6 +29,7 @@ struct EvalMetrics {
   double loss = 0;
   double accuracy = 0;  // of the most likely class
   double consensus_distance = 0;
+  double seconds = 0;  // that this worker has trained, without evaluations and checkpoints
 };
 
 // Of the steps in a file.

@@ -43,6 +43,10 @@ Progress::~Progress() {
   if (bar_shown_) std::fputs("\n", options_.out);
 }
 
+std::string Progress::position() const {
+  return options_.steps == 0 ? cat(step_) : cat(step_, "/", options_.steps);
+}
+
 std::string Progress::line() const {
   const double done = static_cast<double>(step_ - options_.first_step);
   const double elapsed = seconds(clock_.now() - start_);
@@ -54,7 +58,7 @@ std::string Progress::line() const {
     text += format("  waiting %.1f%%", 100 * waited_seconds_ / seconds_);
   }
   if (consensus_distance_) text += format("  consensus %.2e", *consensus_distance_);
-  return text + cat("  ETA ", duration_text(left));
+  return options_.steps == 0 ? text : text + cat("  ETA ", duration_text(left));
 }
 
 void Progress::clear_bar() {
@@ -63,11 +67,11 @@ void Progress::clear_bar() {
 
 void Progress::draw_bar() {
   const double share =
-      static_cast<double>(step_) / static_cast<double>(std::max<std::int64_t>(1, options_.steps));
+      options_.steps == 0 ? 0 : static_cast<double>(step_) / static_cast<double>(options_.steps);
   const auto filled = static_cast<std::size_t>(share * kBarWidth);
   std::string bar(filled, '#');
   bar.resize(kBarWidth, '.');
-  const std::string text = cat("\r\033[K[", bar, "] ", step_, "/", options_.steps, "  ", line());
+  const std::string text = cat("\r\033[K[", bar, "] ", position(), "  ", line());
   std::fputs(text.c_str(), options_.out);
   std::fflush(options_.out);
   bar_shown_ = true;
@@ -83,8 +87,7 @@ void Progress::step(const StepMetrics& metrics) {
   if (options_.terminal) {
     if (clock_.now() - drawn_ >= kBarPause || step_ == options_.steps) draw_bar();
   } else if (step_ % options_.line_every == 0 || step_ == options_.steps) {
-    std::fprintf(options_.out, "step %lld/%lld  %s\n", static_cast<long long>(step_),
-                 static_cast<long long>(options_.steps), line().c_str());
+    std::fprintf(options_.out, "step %s  %s\n", position().c_str(), line().c_str());
     std::fflush(options_.out);
   }
 }

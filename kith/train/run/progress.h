@@ -14,7 +14,7 @@ struct ProgressOptions {
   std::FILE* out = stdout;
   bool terminal = false;  // a bar that is drawn over itself; else plain lines
   std::int64_t first_step = 0;
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;           // of the run; 0: not known yet
   std::int64_t line_every = 10;     // steps between plain lines
   std::int64_t units_per_step = 1;  // of all workers together
   std::string unit = "sample";
@@ -31,15 +31,17 @@ class Progress {
 
   void step(const StepMetrics& metrics);
   void evaluation(const EvalMetrics& metrics);
+  void set_steps(std::int64_t steps) { options_.steps = steps; }
   // A line of its own.
   void note(const std::string& text);
 
  private:
+  std::string position() const;
   std::string line() const;
   void clear_bar();
   void draw_bar();
 
-  const ProgressOptions options_;
+  ProgressOptions options_;
   const Clock& clock_;
   const Clock::Time start_;
   Clock::Time drawn_{};  // the bar, last

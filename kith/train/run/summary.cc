@@ -39,6 +39,7 @@ struct Row {
 };
 
 const std::array kRows{
+    Row{"steps done", [](const Summary& s) { return std::to_string(s.steps); }},
     Row{"validation loss", [](const Summary& s) { return format("%.4f", s.validation_loss); }},
     Row{"validation accuracy",
         [](const Summary& s) { return format("%.2f %%", 100 * s.validation_accuracy); }},
@@ -66,6 +67,7 @@ std::string summary_json(const Job& job, const Summary& s) {
                   {"validation_loss", s.validation_loss},
                   {"validation_accuracy", s.validation_accuracy},
                   {"consensus_distance", s.consensus_distance},
+                  {"seconds", s.seconds},
                   {"seconds_per_iteration", s.seconds_per_iteration},
                   {"waiting_share", s.waiting_share},
                   {"units_per_second", s.units_per_second},
@@ -89,6 +91,7 @@ Summary read_summary(const std::filesystem::path& file) {
             .validation_loss = number("validation_loss"),
             .validation_accuracy = number("validation_accuracy"),
             .consensus_distance = number("consensus_distance"),
+            .seconds = number("seconds"),
             .seconds_per_iteration = number("seconds_per_iteration"),
             .waiting_share = number("waiting_share"),
             .units_per_second = number("units_per_second"),

@@ -20,6 +20,7 @@ struct Summary {
   double validation_loss = 0;
   double validation_accuracy = 0;
   double consensus_distance = 0;
+  double seconds = 0;                // of training, mean over workers, without evaluations and checkpoints
   double seconds_per_iteration = 0;  // mean over steps and workers, without evaluations and checkpoints
   double waiting_share = 0;          // of that time
   double units_per_second = 0;       // of all workers together

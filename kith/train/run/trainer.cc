@@ -24,30 +24,14 @@
 #include "kith/train/learning_rate.h"
 #include "kith/train/models/model.h"
 #include "kith/train/run/evaluate.h"
+#include "kith/train/run/job_options.h"
 #include "kith/train/run/model_pass.h"
 #include "kith/train/run/progress.h"
+#include "kith/train/run/time_budget.h"
 #include "kith/train/stop_request.h"
 
 namespace kith::train {
 namespace {
-
-SamplerOptions sampler_options(const Job& job, const Dataset& dataset, Rank rank) {
-  return {.samples = dataset.train_samples(),
-          .workers = static_cast<int>(job.world.workers),
-          .rank = rank,
-          .batch = static_cast<std::uint64_t>(job.train.batch),
-          .seed = static_cast<std::uint64_t>(job.train.seed)};
-}
-
-RateOptions rate_options(const Job& job, std::int64_t steps) {
-  return {.curve = job.rate.curve,
-          .lr = job.rate.lr,
-          .warmup_steps = warmup_steps(job, steps),
-          .total_steps = steps,
-          .final_fraction = job.rate.final_fraction,
-          .every = job.rate.every,
-          .factor = job.rate.factor};
-}
 
 Options wrapper_options(const TrainerOptions& options) {
   const Job& job = options.job;
@@ -69,6 +53,7 @@ class Trainer {
         dataset_(dataset),
         world_(world),
         steps_(total_steps(options.job, dataset)),
+        budget_({.seconds = options.job.train.seconds}),
         lr_(rate_options(options.job, steps_)),
         device_(device_for(options.job, world)),
         current_device_(device_),
@@ -87,6 +72,7 @@ class Trainer {
 
   Summary run(const std::atomic<Ending>& asked) {
     Ending ending = Ending::finished;
+    if (timed() && wrapped_.steps() > 0) reckon();
     while (true) {
       ask(asked);
       if (const auto request = requests_.due(wrapped_.steps())) {
@@ -124,6 +110,7 @@ class Trainer {
     }
   }
 
+  bool timed() const { return job_.train.seconds > 0; }
   bool scales_loss() const { return job_.train.precision == "fp16"; }
 
   // The position in a checkpoint: the sampler's, then the scaler's where there is one.
@@ -162,7 +149,7 @@ class Trainer {
     ProgressOptions progress;
     progress.terminal = options_.terminal;
     progress.first_step = wrapped_.steps();
-    progress.steps = steps_;
+    progress.steps = timed() ? 0 : steps_;
     progress.line_every = job_.output.log_every;
     progress.units_per_step = units_per_step();
     progress.unit = dataset_.unit();
@@ -170,8 +157,8 @@ class Trainer {
     const bool mixes = job_.algorithm.name != "allreduce" && job_.algorithm.name != "none";
     progress_->note(cat(job_.model.name, " with ", parameter_count(*model_), " parameters, ",
                         job_.world.workers, " workers, ", job_.algorithm.name,
-                        mixes ? cat(" on ", job_.topology.name) : "", ", ", job_.optimizer.name, ", ", steps_,
-                        " steps",
+                        mixes ? cat(" on ", job_.topology.name) : "", ", ", job_.optimizer.name, ", ",
+                        timed() ? cat(job_.train.seconds, " s") : cat(steps_, " steps"),
                         wrapped_.steps() > 0 ? cat(", going on from step ", wrapped_.steps()) : ""));
   }
 
@@ -241,10 +228,24 @@ class Trainer {
     pending_.reset();
   }
 
+  // Collective. How many steps the time is good for, as all workers together see it.
+  void reckon() {
+    flush_metrics();
+    budget_.reckon(wrapped_.steps(), mean(metrics_.totals().seconds));
+    steps_ = budget_.steps();
+    lr_ = rate_options(job_, steps_);
+    lr_.total_steps = std::max(steps_, lr_.warmup_steps + 1);
+    if (progress_) progress_->set_steps(steps_);
+  }
+
   void after_step() {
     const std::int64_t done = wrapped_.steps();
+    const bool stage_over = timed() && done == budget_.next();
+    if (stage_over) reckon();
     if (done >= steps_) return;
-    if (job_.train.eval_every > 0 && done % job_.train.eval_every == 0) evaluate_now();
+    const bool evaluates =
+        timed() ? stage_over : done % std::max<std::int64_t>(1, job_.train.eval_every) == 0;
+    if (job_.train.eval_every > 0 && evaluates) evaluate_now();
     if (job_.checkpoint.every > 0 && done % job_.checkpoint.every == 0) save(OnFullDisk::go_on);
   }
 
@@ -252,6 +253,7 @@ class Trainer {
     flush_metrics();
     const auto evaluation = span("evaluation");
     last_ = evaluate(wrapped_, *model_, dataset_, job_);
+    last_->seconds = metrics_.totals().seconds;
     // A run that died after its last step has this one in its file.
     if (metrics_.last_evaluation() != last_->step) metrics_.write(*last_);
     if (progress_) progress_->evaluation(*last_);
@@ -303,6 +305,7 @@ class Trainer {
                     .validation_loss = last_ ? last_->loss : NAN,
                     .validation_accuracy = last_ ? last_->accuracy : NAN,
                     .consensus_distance = last_ ? last_->consensus_distance : NAN,
+                    .seconds = seconds_all,
                     .seconds_per_iteration = seconds_all / std::max(1.0, steps_each),
                     .waiting_share = seconds_all > 0 ? waited / seconds_all : 0,
                     .unit = dataset_.unit(),
@@ -324,8 +327,9 @@ class Trainer {
   const Job& job_;
   const Dataset& dataset_;
   const engine::World& world_;
-  const std::int64_t steps_;
-  const RateOptions lr_;
+  std::int64_t steps_;  // the whole run's; with a time, as far as is known
+  TimeBudget budget_;   // unless steps decide
+  RateOptions lr_;
   const torch::Device device_;
   const c10::DeviceGuard current_device_;  // what torch does without a device in sight goes there too
   const std::shared_ptr<Model> model_;
@@ -341,21 +345,6 @@ class Trainer {
 };
 
 }  // namespace
-
-std::int64_t total_steps(const Job& job, const Dataset& dataset) {
-  const Sampler sampler(sampler_options(job, dataset, 0));
-  std::int64_t steps = job.train.steps;
-  if (job.train.epochs > 0) {
-    steps = job.train.epochs * static_cast<std::int64_t>(sampler.batches_per_epoch()) / job.train.accumulate;
-  }
-  if (steps == 0) {
-    throw InputError(
-        cat(job.train.epochs, " epochs do not fill one step of ", job.train.accumulate, " batches"),
-        "train.accumulate", "fewer batches per step, or more epochs");
-  }
-  validate(rate_options(job, steps));
-  return steps;
-}
 
 Summary train(const TrainerOptions& options, const Dataset& dataset, const engine::World& world,
               const std::atomic<Ending>& asked) {

@@ -20,8 +20,8 @@ struct TrainerOptions {
   bool terminal = false;              // worker 0 draws a bar instead of printing lines
 };
 
-// Steps that the job takes on this data. InputError when the job does not fit the data: no full batch, no
-// room for the warm-up.
+// Steps that the job takes on this data; the largest number there is when a time decides. InputError when the
+// job does not fit the data: no full batch, no room for the warm-up.
 std::int64_t total_steps(const Job& job, const Dataset& dataset);
 
 // One worker's whole run: trains, evaluates the averaged model, writes metrics and checkpoints; worker 0 also
