@@ -19,6 +19,8 @@ namespace kith::train {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(100);  // for lost workers, while waiting
+// For an agreement to arrive that a worker made before it left in good order.
+constexpr auto kLastWord = std::chrono::milliseconds(500);
 constexpr std::array<std::string_view, 3> kWords{"save", "interrupt", "terminate"};
 
 struct Agreement {
@@ -80,14 +82,23 @@ class StopRequests::Impl {
     return cat(options_.name, "/", number, "/", part);
   }
 
+  std::optional<WorkerId> gone() const {
+    for (const WorkerId worker : world_.members.workers)
+      if (worker != world_.self() && world_.transport->lost(worker)) return worker;
+    return {};
+  }
+
   // Until the step of the request that this worker has made its promise for is known.
   void await_agreement(std::unique_lock<std::mutex>& lock) {
     const Deadline deadline = world_.clock->now() + options_.patience;
+    std::optional<Deadline> last_word;
     while (promised_) {
       if (!failure_.empty()) throw Error(failure_, place());
-      for (const WorkerId worker : world_.members.workers)
-        if (worker != world_.self() && world_.transport->lost(worker))
-          throw Error(cat(worker, " is gone"), place(), "see how it ended");
+      if (const auto worker = gone()) {
+        if (!last_word) last_word = world_.clock->now() + kLastWord;
+        if (world_.clock->now() >= *last_word)
+          throw Error(cat(*worker, " is gone"), place(), "see how it ended");
+      }
       if (world_.clock->now() >= deadline) {
         throw Error("some worker did not say at which step it is", place(), "look at the workers' logs");
       }

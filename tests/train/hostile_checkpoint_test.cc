@@ -133,7 +133,8 @@ Json something_else(Rng& rng, const Json& now) {
 TEST_F(Hostile, EveryFieldOfTheManifestIsCheckedOrDoesNotMatter) {
   Rng rng(kTestSeed);
   int refused = 0;
-  for (const auto& [pointer, unused] : manifest_.flatten().items()) {
+  const Json fields = manifest_.flatten();
+  for (const auto& [pointer, unused] : fields.items()) {
     for (int k = 0; k < 4; ++k) {
       Json manifest = manifest_;
       Json& field = manifest[Json::json_pointer(pointer)];
@@ -156,7 +157,8 @@ TEST_F(Hostile, EveryFieldOfTheManifestIsCheckedOrDoesNotMatter) {
 
 TEST_F(Hostile, EveryFieldOfAWorkersHeaderIsChecked) {
   Rng rng(kTestSeed);
-  for (const auto& [pointer, unused] : header_.flatten().items()) {
+  const Json fields = header_.flatten();
+  for (const auto& [pointer, unused] : fields.items()) {
     Json header = header_;
     Json& field = header[Json::json_pointer(pointer)];
     field = something_else(rng, field);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
 
 #include "kith/base/error.h"
 #include "kith/train/compat.h"
