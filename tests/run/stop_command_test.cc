@@ -167,7 +167,7 @@ TEST_F(StopCommand, SigtermEndsInItsTimeWhenNothingCanBeSaved) {
 
 TEST_F(StopCommand, CtrlCBeforeTheFirstStepPromisesNothing) {
   Command running(folder_.path(), endless());
-  ASSERT_TRUE(eventually([&] { return fs::exists(run() / "config.toml"); })) << running.err();
+  ASSERT_TRUE(eventually([&] { return find_worker(running, 1).has_value(); })) << running.err();
   running.interrupt();
   const auto result = running.wait(30s);
   EXPECT_EQ(result.code, 130) << result.err;
