@@ -18,7 +18,6 @@ struct StepContext {
   std::int64_t step = 0;
   graph::WorkerRound now;   // this step's round; oneself alone when the trigger does not fire
   graph::WorkerRound next;  // the next step's
-  bool directed = false;
   double gradient_scale = 1;
   const double* gradient_factor = nullptr;  // on the device, once it has come so far; null: none
   bool skip = false;                        // gradients are not used

@@ -103,6 +103,8 @@ kernels::Destination<T> Channel<T>::outgoing(std::size_t first) {
 
 template <class T>
 void Channel<T>::publish(const graph::WorkerRound& round, double weight) {
+  if (options_.schedule->directed())
+    kept_ = gossip::kept_share(*world_.transport, world_.members, round, world_.rank());
   next_slot();
   ++published_;
   next_is_open_ = false;
@@ -153,7 +155,7 @@ gossip::GatherOptions Channel<T>::gather_options(std::uint64_t number) const {
 
 template <class T>
 const gossip::Gathered& Channel<T>::gather(const graph::WorkerRound& round, const void* own_values,
-                                           double weight, bool directed) {
+                                           double weight) {
   const void* const published = slot_bytes(published_);
   gossip::Own own{own_values, dtype_of<T>(), published, options_.wire, weight};
   if (!own.values) own.values = lossy() ? static_cast<const void*>(values_.data()) : published;
@@ -164,7 +166,8 @@ const gossip::Gathered& Channel<T>::gather(const graph::WorkerRound& round, cons
     if (averaging_.valid()) return take_mean(own);
   }
   gossip::GatherOptions options = gather_options(published_);
-  options.directed = directed;
+  options.directed = options_.schedule->directed();
+  options.kept = kept_;
   gathered_.emplace(gossip::gather(*window_, round, own, options));
   if (world_.trace) trace_messages();
   if (copies_) copy_arrivals();

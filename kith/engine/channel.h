@@ -61,8 +61,7 @@ class Channel {
 
   // Awaits the readable neighbours of `round` at the version published last. `own_values` are the
   // full-precision values behind it, or null when they lie in the window or here. Held until finish().
-  const gossip::Gathered& gather(const graph::WorkerRound& round, const void* own_values, double weight,
-                                 bool directed);
+  const gossip::Gathered& gather(const graph::WorkerRound& round, const void* own_values, double weight);
 
   // When the device has reached the mark, what was published becomes visible and what was gathered is
   // released.
@@ -103,6 +102,7 @@ class Channel {
   std::future<gossip::RoundReport> averaging_;               // under way
   kernels::Buffer values_;
   std::uint64_t published_ = 0;
+  double kept_ = 0;  // of the version published last, Note [Mass after a loss]
   bool next_is_open_ = false;
   std::optional<Publication> publication_;  // not yet handed over
   std::optional<gossip::Gathered> gathered_;

@@ -228,7 +228,6 @@ std::vector<StepContext> Engine::Impl::contexts(const StepContext& shared) const
     all[b].step = steps_;
     all[b].now = round(steps_, ahead_[b]);
     all[b].next = round(steps_ + 1, ahead_[b]);
-    all[b].directed = schedule_->directed() && mixes(steps_);
   }
   return all;
 }

@@ -261,7 +261,7 @@ const gossip::Gathered& TypedBucket<T>::gather(int index) {
   // Where one's own values are not in the channel, mix_of says per segment where they lie.
   const bool own_elsewhere = carries_model(index) && (channel.lossy() || options_.moved_outside);
   const void* const own = own_elsewhere ? home(parts_.front()) : nullptr;
-  const gossip::Gathered& gathered = channel.gather(context_->now, own, weight_, context_->directed);
+  const gossip::Gathered& gathered = channel.gather(context_->now, own, weight_);
   note(tally_, gathered.report());
   return gathered;
 }

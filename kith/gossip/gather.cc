@@ -89,6 +89,15 @@ Gathered Gathered::of_mean(const void* mean, const Own& own, RoundReport report)
   return result;
 }
 
+double kept_share(const comm::Transport& transport, const Members& members, const graph::WorkerRound& round,
+                  Rank self) {
+  double kept = 0;
+  for (const graph::Term& share : graph::shares_of(round, self)) {
+    if (transport.lost(members.at(share.rank))) kept += share.weight;
+  }
+  return kept;
+}
+
 Gathered gather(comm::Window& window, const graph::WorkerRound& round, const Own& own,
                 const GatherOptions& options) {
   const Row row = weighted_row(round, options.self);
@@ -120,7 +129,7 @@ Gathered gather(comm::Window& window, const graph::WorkerRound& round, const Own
   report.waited = options.clock->now() - begin;
   report.missing_weight = missing * row.scale;
 
-  if (!options.directed) own_weight += missing;
+  own_weight += options.directed ? options.kept / row.scale : missing;
   report.weight = row.scale * (push_sum + own_weight * own.weight);
 
   result.add_own(own, own_weight, own_place);

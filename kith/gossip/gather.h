@@ -6,6 +6,7 @@
 #include "kith/base/clock.h"
 #include "kith/base/dtype.h"
 #include "kith/base/ids.h"
+#include "kith/comm/transport.h"
 #include "kith/comm/window.h"
 #include "kith/gossip/report.h"
 #include "kith/graph/schedule.h"
@@ -45,6 +46,7 @@ struct GatherOptions {
   Deadline deadline;
   const Clock* clock = nullptr;
   bool directed = false;  // the schedule is only column-stochastic
+  double kept = 0;        // directed: what kept_share() said before the version was published
 };
 
 // The neighbours' models of one round, where they lie, ready for a fused pass: the new model is `mix()`. The
@@ -81,6 +83,21 @@ class Gathered {
   RoundReport report_;
 };
 
+// Note [Mass after a loss]
+// On a directed schedule the weights are mass under way: a worker gives each reader a share of its model and
+// of its push-sum weight, and keeps the rest. A share for somebody who is gone would leak away in every round
+// until nothing is left. So the sender asks, once and before it publishes, which readers are gone. They never
+// take that version, and it keeps their shares. What it has published is given away: a reader that leaves
+// later may have taken its share and passed it on, so nothing is ever taken back.
+//
+// The account of a loss is therefore exact. What is lost is the dead worker's own mass and what had been
+// published for it and not taken, at most until the loss is known; all other mass stays with the survivors,
+// in every later round.
+
+// Of a directed schedule's round: the share of one's own model that is for readers who are gone by now.
+double kept_share(const comm::Transport& transport, const Members& members, const graph::WorkerRound& round,
+                  Rank self);
+
 // Awaits every neighbour of `round` at options.version in `window` and lines the models up in rank order.
 //
 // The row of the mixing matrix, plain wire:   x_i <- sum_j w_ij x_j
@@ -90,9 +107,9 @@ class Gathered {
 // It is also the one for values that have moved since: q is where they were.
 //
 // A late or lost neighbour's weight goes to oneself; on directed schedules, where the weights are mass under
-// way, it does not: model and push-sum weight miss the same share, and their quotient stays right. Members of
-// a group are summed with weight 1 and scaled once, so that every path to the group's mean gives the same
-// bits.
+// way, it does not: model and push-sum weight miss the same share, and their quotient stays right; `kept`
+// goes to oneself instead (Note [Mass after a loss]). Members of a group are summed with weight 1 and scaled
+// once, so that every path to the group's mean gives the same bits.
 Gathered gather(comm::Window& window, const graph::WorkerRound& round, const Own& own,
                 const GatherOptions& options);
 

@@ -84,11 +84,12 @@ Own Mixer<T>::own(Version v) {
 
 template <class T>
 void Mixer<T>::publish(std::int64_t t) {
+  const graph::WorkerRound round = schedule_.round(self_, t);
+  if (schedule_.directed()) kept_ = kept_share(transport_, members_, round, self_);
   comm::PublishOptions publish;
   publish.bytes = options_.count * size_of(options_.wire);
   publish.weight = weight_;
-  address(publish, schedule_.round(self_, t), members_, self_, machines_, options_.count,
-          size_of(options_.wire));
+  address(publish, round, members_, self_, machines_, options_.count, size_of(options_.wire));
   window_->publish(version(t), publish);
 }
 
@@ -109,7 +110,7 @@ RoundReport Mixer<T>::round(Deadline deadline) {
   const Version now = version(t_);
   const Version next = version(t_ + 1);
   const graph::WorkerRound round = schedule_.round(self_, t_);
-  const GatherOptions options{self_, &members_, now, deadline, &clock_, schedule_.directed()};
+  const GatherOptions options{self_, &members_, now, deadline, &clock_, schedule_.directed(), kept_};
   const Own mine = own(now);
   const bool across = GroupPlan::applies(round, machines_);
   std::optional<Gathered> gathered;

@@ -70,6 +70,7 @@ class Mixer {
   std::vector<T> mean_;                              // lossy wire, groups that span machines
   std::int64_t t_ = 0;
   double weight_ = 1;
+  double kept_ = 0;  // of the version published last, Note [Mass after a loss]
 };
 
 }  // namespace kith::gossip

@@ -41,4 +41,15 @@ std::vector<Rank> readers_of(const WorkerRound& round, Rank self) {
   return round.form == Form::group ? without(round.group, self) : round.readers;
 }
 
+std::vector<Term> shares_of(const WorkerRound& round, Rank self) {
+  std::vector<Term> shares;
+  const std::vector<Rank> readers = readers_of(round, self);
+  for (std::size_t k = 0; k < readers.size(); ++k) {
+    const double weight =
+        round.form == Form::group ? 1.0 / static_cast<double>(round.group.size()) : round.shares.at(k);
+    shares.push_back({readers[k], weight});
+  }
+  return shares;
+}
+
 }  // namespace kith::graph

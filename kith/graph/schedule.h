@@ -25,10 +25,11 @@ enum class Form { group, neighbours };
 // One worker's part in round t: row `rank` of W_t, and who has that worker in their row. Costs O(degree).
 struct WorkerRound {
   Form form = Form::group;
-  std::vector<Rank> group{};    // form group: members ascending, oneself included
-  double self_weight = 1;       // form neighbours
-  std::vector<Term> reads{};    // form neighbours: ascending by rank, without oneself
-  std::vector<Rank> readers{};  // form neighbours: who reads this worker, ascending, without itself
+  std::vector<Rank> group{};     // form group: members ascending, oneself included
+  double self_weight = 1;        // form neighbours
+  std::vector<Term> reads{};     // form neighbours: ascending by rank, without oneself
+  std::vector<Rank> readers{};   // form neighbours: who reads this worker, ascending, without itself
+  std::vector<double> shares{};  // directed schedules, form neighbours: what each reader takes of this worker
 };
 
 // The row as terms ascending by rank, oneself included, whatever the form.
@@ -36,6 +37,9 @@ std::vector<Term> row_of(const WorkerRound& round, Rank self);
 // Everybody this worker reads from, and everybody who reads this worker; ascending, without itself.
 std::vector<Rank> reads_of(const WorkerRound& round, Rank self);
 std::vector<Rank> readers_of(const WorkerRound& round, Rank self);
+// Who reads this worker and how much of it each takes: its column, ascending, without itself.
+// REQUIRES: a directed schedule's round.
+std::vector<Term> shares_of(const WorkerRound& round, Rank self);
 
 // The sequence of rounds of a topology over a fixed number of workers. A schedule is immutable, `round` is a
 // pure function of (construction arguments, rank, t): any process computes the same rounds, without talking

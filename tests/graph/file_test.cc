@@ -58,6 +58,18 @@ TEST(File, DirectedEdgesPush) {
   EXPECT_DOUBLE_EQ(mixing_matrix(*schedule, 0)(0, 1), 1.0 / 2);
 }
 
+TEST(File, SharesAreTheColumnsOfADirectedMatrix) {
+  const auto schedule = load(
+      R"({"directed": true, "rounds": [{"matrix": [[0.5, 0.25, 0], [0.375, 0.5, 1], [0.125, 0.25, 0]]}]})",
+      3);
+  const std::vector<Term> shares = shares_of(schedule->round(0, 0), 0);
+  ASSERT_EQ(shares.size(), 2u);
+  EXPECT_EQ(shares[0].rank, 1);
+  EXPECT_EQ(shares[0].weight, 0.375);
+  EXPECT_EQ(shares[1].rank, 2);
+  EXPECT_EQ(shares[1].weight, 0.125);
+}
+
 TEST(File, ErrorsNameRoundRankAndNumber) {
   EXPECT_THAT(failure(R"({"rounds": [{"groups": [[0, 1]]}, {"matrix": [[0.5, 0.5], [0.5, 0.4]]}]})", 2),
               AllOf(HasSubstr("round 1"), HasSubstr("rank 1"), HasSubstr("0.9")));

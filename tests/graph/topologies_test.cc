@@ -91,6 +91,12 @@ TEST_P(EveryTopology, BothEndsOfAnEdgeKnowOfIt) {
           const std::vector<Rank> theirs = reads_of(at(other), other);
           ASSERT_TRUE(std::binary_search(theirs.begin(), theirs.end(), rank)) << other << " reads " << rank;
         }
+        for (const Term& share : schedule.directed() ? shares_of(at(rank), rank) : std::vector<Term>()) {
+          const std::vector<Term> row = row_of(at(share.rank), share.rank);
+          const auto taken = std::ranges::find(row, rank, &Term::rank);
+          ASSERT_NE(taken, row.end());
+          ASSERT_EQ(share.weight, taken->weight) << share.rank << " reads " << rank;
+        }
         if (at(rank).form != Form::group) continue;
         for (Rank member : at(rank).group)
           ASSERT_EQ(at(member).group, at(rank).group) << rank << ", " << member;

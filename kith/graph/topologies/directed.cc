@@ -31,7 +31,8 @@ class ExpDirected final : public Schedule {
             .group = {},
             .self_weight = 0.5,
             .reads = {{static_cast<Rank>((rank - hop + n) % n), 0.5}},
-            .readers = {static_cast<Rank>((rank + hop) % n)}};
+            .readers = {static_cast<Rank>((rank + hop) % n)},
+            .shares = {0.5}};
   }
 };
 
@@ -53,6 +54,7 @@ class RandomDirected final : public Schedule {
     WorkerRound out{
         .form = Form::neighbours, .group = {}, .self_weight = weight(), .reads = {}, .readers = {}};
     draw(rank, step, out.readers);
+    out.shares.assign(out.readers.size(), weight());
     std::vector<Rank> theirs;
     for (Rank other = 0; other < workers(); ++other) {
       if (other == rank) continue;
@@ -72,7 +74,8 @@ class RandomDirected final : public Schedule {
             .group = {},
             .self_weight = 0.5,
             .reads = {{order.at((place + n - 1) % n), 0.5}},
-            .readers = {order.at((place + 1) % n)}};
+            .readers = {order.at((place + 1) % n)},
+            .shares = {0.5}};
   }
 
   // Floyd's sampling without replacement from the other workers, ascending.

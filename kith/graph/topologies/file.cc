@@ -144,6 +144,7 @@ class RoundReader {
       round.form = Form::neighbours;
       round.self_weight = share(rank);
       round.readers = out[static_cast<std::size_t>(rank)];
+      round.shares.assign(round.readers.size(), share(rank));
       for (Rank from : in[static_cast<std::size_t>(rank)])
         round.reads.push_back({from, share(from)});
     }
@@ -193,7 +194,9 @@ class RoundReader {
       for (Rank j = 0; j < n_; ++j) {
         if (i == j) continue;
         if (w(i, j) > 0) round.reads.push_back({j, w(i, j)});
-        if (w(j, i) > 0) round.readers.push_back(j);
+        if (w(j, i) == 0) continue;
+        round.readers.push_back(j);
+        if (directed_) round.shares.push_back(w(j, i));
       }
     }
     return rounds;
