@@ -129,6 +129,7 @@ void find_store(Reader& reader, Assignment& assignment, const Usual& usual) {
 }
 
 void check_numbers(Reader& reader, const Assignment& assignment) {
+  if (assignment.workers < 1 && !reader.complete()) return;  // nothing to compare with
   if (assignment.workers < 1) reader.wrong("a world has at least one worker");
   if (assignment.worker >= assignment.workers && assignment.workers > 0)
     reader.wrong(
@@ -270,7 +271,7 @@ Assignment discover(const Environment& environment, const AssignmentFlags& flags
   } else if (reader.text("KITH_STORE")) {
     reader.wrong("KITH_STORE is set, and nothing tells which worker this is");
   }
-  if (assignment.assigned() && reader.complete()) check_numbers(reader, assignment);
+  if (assignment.assigned()) check_numbers(reader, assignment);
   if (!flags.store.empty() && !flags.worker && assignment.workers > 1) {
     assignment.store = meeting_point(flags.store, "--store");
   }
