@@ -38,6 +38,10 @@ TEST(Footprint, RefusesWithTheNumbers) {
       AllOf(HasSubstr("model.width"), HasSubstr("206"), HasSubstr("million parameters"),
             HasSubstr("per worker"), HasSubstr("the 4 here"), HasSubstr("this machine has 64.0 GiB")));
   job.model.width = 256;
+  job.train.batch = 900000;
+  EXPECT_THAT(failure_of<InputError>([&] { check_fits(job, 4, 64.0 * (1u << 30)); }),
+              testing::StartsWith("train.batch: "));
+  job.train.batch = 4;
   EXPECT_EQ(failure_of<InputError>([&] { check_fits(job, 4, 64.0 * (1u << 30)); }), "");
 }
 

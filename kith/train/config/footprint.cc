@@ -93,7 +93,8 @@ void check_fits(const Job& job, int workers, double bytes) {
           human_bytes(one.gradient), ", optimizer ", human_bytes(one.optimizer), ", activations ",
           human_bytes(one.activations), "), ", human_bytes(one.total() * workers), " for the ", workers,
           " here, and this machine has ", human_bytes(bytes)),
-      "model.width", "a smaller width, fewer layers, a smaller batch, or fewer workers");
+      one.activations > one.total() / 2 ? "train.batch" : "model.width",
+      "a smaller width, fewer layers, a smaller batch, or fewer workers");
 }
 
 }  // namespace kith::train
