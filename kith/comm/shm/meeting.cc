@@ -18,6 +18,7 @@ namespace {
 // Losses and new addresses have no descriptor to poll; while a
 // window is being opened they are asked for this often.
 constexpr Clock::Duration kPollStep = std::chrono::milliseconds(5);
+constexpr Clock::Duration kSecondLook = std::chrono::milliseconds(100);
 // After the hello a message is one of these letters and what belongs to it.
 constexpr char kWant = 'w';    // Head, the name of the window
 constexpr char kLife = 'l';    // its life segment
@@ -167,9 +168,10 @@ void Meeting::exchange(const Offer& own, const std::vector<int>& peers, const Ta
   std::map<int, Progress> progress;
   for (int index : peers)
     progress[index];
+  std::optional<Deadline> look_until;
   for (;;) {
     accept_all();
-    std::optional<int> waited_for;
+    std::optional<int> waited_for, first_lost;
     for (auto& [index, at] : progress) {
       Peer& peer = peers_[static_cast<std::size_t>(index)];
       if (!peer.channel && index < context_.self_index()) try_connect(index);
@@ -181,15 +183,20 @@ void Meeting::exchange(const Offer& own, const std::vector<int>& peers, const Ta
         if (memory) take(index, *memory);
         at.taken = at.taken || memory;
       }
-      if (!at.taken && (lost || (peer.channel && peer.channel->ended()))) {
-        throw Error(cat(context_.worker(index), " is lost"),
-                    cat(context_.self(), " opens window '", own.window.name, "'"),
-                    "open it among those who are left");
-      }
+      if (!at.taken && (lost || (peer.channel && peer.channel->ended())) && !first_lost) first_lost = index;
       const bool done = at.taken && at.handed && !peer.channel->has_unsent();
       if (!done && !waited_for) waited_for = index;
     }
     if (!waited_for) return;
+    if (first_lost) {
+      // Somebody who left because of a death may be seen to leave before the death is.
+      if (!look_until) look_until = SteadyClock().now() + kSecondLook;
+      if (SteadyClock().now() >= *look_until) {
+        throw Error(cat(context_.worker(*first_lost), " is lost"),
+                    cat(context_.self(), " opens window '", own.window.name, "'"),
+                    "open it among those who are left");
+      }
+    }
     mapped::check_going_on(own.window, cat(context_.self(), " opens window '", own.window.name, "'"));
     if (SteadyClock().now() >= deadline) give_up(own.window.name, peers, *waited_for);
     note.explain("waits for", *waited_for);
