@@ -37,6 +37,7 @@ void train(std::int64_t steps, const std::filesystem::path& folder) {
 
   kith::Options options{.topology = "aer", .lr = 3e-3, .weight_decay = 0};
   if (const auto newest = kith::newest_valid_checkpoint(folder)) options.resume_from = *newest;
+  torch::manual_seed(1);  // the first model is worker 0's
   Net net;
   kith::DecentralizedDataParallel model(net.ptr(), world, options);
   Loader loader(spirals(4000, 1), world.rank(), world.size(), 32);
