@@ -143,7 +143,7 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
       gossip::HopSizes::of(*schedule_, gossip::machines_of(*world_.transport, world_.members), 1).any()) {
     comm_threads_ = std::make_unique<CommThreads>();
   }
-  if (options_.algorithm == "allreduce") {
+  if (averages_gradients(options_)) {
     reducers_ = world_.device_reducers({cat(options_.name, "/gradient"), world_.transport, world_.store,
                                         world_.members, world_.clock, &device, deadline(),
                                         transport_.cancellation()});
@@ -162,7 +162,7 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
   }
   ready_.resize(segments_.size());
   is_ready_.assign(segments_.size(), false);
-  if (options_.algorithm == "allreduce") {
+  if (averages_gradients(options_)) {
     const std::vector<int>& machines = world_.transport->machines();
     const bool far = std::any_of(machines.begin(), machines.end(), [](int machine) { return machine > 0; });
     // Reducers of devices want one order of means everywhere.
@@ -191,7 +191,7 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   bucket.wire = options_.wire.value_or(dtype_of<T>());
   // A wire is never wider than the arithmetic.
   if (size_of(bucket.wire) >= sizeof(T)) bucket.wire = dtype_of<T>();
-  bucket.allreduce = options_.algorithm == "allreduce";
+  bucket.averages_gradients = averages_gradients(options_);
   bucket.moved_outside = options_.external_optimizer;
   bucket.reducers = reducers_.get();
   bucket.patience = options_.patience;

@@ -30,4 +30,8 @@ void validate(const EngineOptions& options) {
   }
 }
 
+bool averages_gradients(const EngineOptions& options) {
+  return optim::exchange_of(options.algorithm) == optim::Exchange::gradients;
+}
+
 }  // namespace kith::engine

@@ -53,4 +53,7 @@ struct EngineOptions {
 // InputError for an impossible combination.
 void validate(const EngineOptions& options);
 
+// Whether workers average gradients before a step: all-reduce.
+bool averages_gradients(const EngineOptions& options);
+
 }  // namespace kith::engine

@@ -65,7 +65,7 @@ TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& option
   if (!alternating() && has_master()) master_ = device().allocate(count * sizeof(T));
   for (int k = 0; k < local.states() + algorithm.states(); ++k)
     states_.push_back(device().allocate(count * sizeof(T)));
-  if (options.allreduce) open_reduction();
+  if (options.averages_gradients) open_reduction();
 }
 
 template <class T>

@@ -21,7 +21,7 @@ struct TypedBucketOptions {
   std::uint64_t digest = 0;
   DType wire = DType::f32;
   Layout layout = Layout::staged;  // alternating or staged
-  bool allreduce = false;
+  bool averages_gradients = false;
   bool moved_outside = false;                  // EngineOptions::external_optimizer
   gossip::DeviceReducers* reducers = nullptr;  // of all-reduce; null: through host memory
   Clock::Duration patience{};

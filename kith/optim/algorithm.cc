@@ -20,8 +20,8 @@ constexpr std::array<Entry<T>, 6> kTable{{{"awc", make_awc<T>},
                                           {"atc", make_atc<T>},
                                           {"dsgt", make_dsgt<T>},
                                           {"sgp", make_sgp<T>},
-                                          {"allreduce", make_local<T>},
-                                          {"none", make_local<T>}}};
+                                          {"allreduce", make_allreduce<T>},
+                                          {"none", make_none<T>}}};
 
 }  // namespace
 
@@ -30,6 +30,10 @@ std::vector<std::string> algorithm_names() {
   for (const auto& entry : kTable<float>)
     names.emplace_back(entry.name);
   return names;
+}
+
+Exchange exchange_of(std::string_view name) {
+  return make_algorithm<float>(name)->exchange();
 }
 
 template <class T>

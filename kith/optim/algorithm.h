@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -64,6 +65,12 @@ class BucketStep {
   virtual void run_passes() = 0;
 };
 
+// What workers exchange.
+//   nothing    everybody trains for itself
+//   gradients  everybody's, averaged before the local step: all-reduce
+//   models     by the rounds of a schedule, or what the algorithm publishes in their place
+enum class Exchange : std::uint8_t { nothing, gradients, models };
+
 struct ChannelSpec {
   std::string name;
   // The channel's version t is the model of step t itself, published at the end of the step before: a whole
@@ -79,6 +86,7 @@ class Algorithm {
  public:
   virtual ~Algorithm() = default;
 
+  virtual Exchange exchange() const { return Exchange::models; }
   virtual std::vector<ChannelSpec> channels() const = 0;
   virtual int states() const { return 0; }
   virtual int phases() const { return 1; }
@@ -90,10 +98,12 @@ class Algorithm {
 };
 
 // awc (adapt while communicate), atc (adapt then combine), dsgt (gradient tracking), sgp (stochastic gradient
-// push), none (local only; also the local half of all-reduce). InputError for anything else.
+// push), allreduce, none. InputError for anything else.
 template <class T>
 std::unique_ptr<Algorithm<T>> make_algorithm(std::string_view name);
 
 std::vector<std::string> algorithm_names();
+// InputError as above.
+Exchange exchange_of(std::string_view name);
 
 }  // namespace kith::optim

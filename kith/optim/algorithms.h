@@ -16,6 +16,8 @@ std::unique_ptr<Algorithm<T>> make_dsgt();
 template <class T>
 std::unique_ptr<Algorithm<T>> make_sgp();
 template <class T>
-std::unique_ptr<Algorithm<T>> make_local();
+std::unique_ptr<Algorithm<T>> make_allreduce();
+template <class T>
+std::unique_ptr<Algorithm<T>> make_none();
 
 }  // namespace kith::optim

@@ -3,11 +3,14 @@
 namespace kith::optim {
 namespace {
 
-// No neighbours: x(t+1) = x(t) - lr * direction(gradient). Local-only training, and the local half of
-// all-reduce.
+// No neighbours: x(t+1) = x(t) - lr * direction(gradient). Local-only training, and all-reduce, whose
+// gradients are everybody's mean when they come here.
 template <class T>
 class Local final : public Algorithm<T> {
  public:
+  explicit Local(Exchange exchange) : exchange_(exchange) {}
+
+  Exchange exchange() const override { return exchange_; }
   std::vector<ChannelSpec> channels() const override { return {}; }
 
   void run(int, BucketStep<T>& b) const override {
@@ -17,15 +20,25 @@ class Local final : public Algorithm<T> {
       b.step(s, {{&own, 1}, 1}, b.next_model(s));
     }
   }
+
+ private:
+  const Exchange exchange_;
 };
 
 }  // namespace
 
 template <class T>
-std::unique_ptr<Algorithm<T>> make_local() {
-  return std::make_unique<Local<T>>();
+std::unique_ptr<Algorithm<T>> make_allreduce() {
+  return std::make_unique<Local<T>>(Exchange::gradients);
 }
-template std::unique_ptr<Algorithm<float>> make_local<float>();
-template std::unique_ptr<Algorithm<double>> make_local<double>();
+template std::unique_ptr<Algorithm<float>> make_allreduce<float>();
+template std::unique_ptr<Algorithm<double>> make_allreduce<double>();
+
+template <class T>
+std::unique_ptr<Algorithm<T>> make_none() {
+  return std::make_unique<Local<T>>(Exchange::nothing);
+}
+template std::unique_ptr<Algorithm<float>> make_none<float>();
+template std::unique_ptr<Algorithm<double>> make_none<double>();
 
 }  // namespace kith::optim

@@ -88,7 +88,7 @@ class DecentralizedDataParallel::Impl {
   void release_to_torch();
   void hook_gradients();
   void gradient_arrived(std::size_t i);
-  bool reduces() const { return engine_options_.algorithm == "allreduce"; }
+  bool reduces() const { return engine::averages_gradients(engine_options_); }
   engine::SegmentInput input(std::size_t i);
   std::vector<engine::SegmentInput> inputs();
   void require_steppable();

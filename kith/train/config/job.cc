@@ -8,6 +8,7 @@
 #include "kith/base/log.h"
 #include "kith/base/text.h"
 #include "kith/graph/schedule.h"
+#include "kith/optim/algorithm.h"
 
 namespace kith::train {
 namespace {
@@ -15,10 +16,6 @@ namespace {
 engine::EngineOptions engine_options(const Job& job) {
   NullLog log;
   return engine_options(options_of(job), std::vector<int>(static_cast<std::size_t>(job.world.workers)), log);
-}
-
-bool mixes(const Job& job) {
-  return job.algorithm.name != "allreduce" && job.algorithm.name != "none";
 }
 
 void check_world(const Job& job, const Origins& origins) {
@@ -85,7 +82,7 @@ void check_topology(const Job& job, const Origins& origins) {
         place_of(origins, job.topology.file.empty() ? "topology.name" : "topology.file"),
         "set topology.name = \"file\" and topology.file together");
   }
-  if (!mixes(job)) return;
+  if (!averages_models(job)) return;
   std::unique_ptr<graph::Schedule> schedule;
   try {
     schedule = graph::make_schedule(engine_options(job).schedule);
@@ -151,6 +148,10 @@ std::int64_t warmup_steps(const Job& job, std::int64_t steps) {
 graph::Shape shape_of(const Job& job) {
   return job.world.nodes.empty() ? graph::Shape::single_node(static_cast<int>(job.world.workers))
                                  : graph::Shape::parse(job.world.nodes, "world.nodes");
+}
+
+bool averages_models(const Job& job) {
+  return optim::exchange_of(job.algorithm.name) == optim::Exchange::models;
 }
 
 Options options_of(const Job& job) {

@@ -110,6 +110,8 @@ std::string place_of(const Origins& origins, std::string_view key);
 void check_combinations(const Job& job, const Origins& origins);
 
 graph::Shape shape_of(const Job& job);
+// Whether its workers average models by the rounds of a topology.
+bool averages_models(const Job& job);
 // Of a run of `steps`.
 std::int64_t warmup_steps(const Job& job, std::int64_t steps);
 // How the job trains its model; the groups and where it goes on from are the trainer's business.
