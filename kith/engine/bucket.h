@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "kith/engine/collectives.h"
 #include "kith/engine/engine.h"
-#include "kith/gossip/collective.h"
 #include "kith/graph/schedule.h"
 #include "kith/kernels/device.h"
 
@@ -21,12 +20,6 @@ struct StepContext {
   double gradient_scale = 1;
   const double* gradient_factor = nullptr;  // on the device, once it has come so far; null: none
   bool skip = false;                        // gradients are not used
-};
-
-// The collectives of an engine, for both element types it computes in.
-struct Collectives {
-  std::unique_ptr<gossip::Collective<float>> f32;
-  std::unique_ptr<gossip::Collective<double>> f64;
 };
 
 // A bucket at work, whatever its element type. Segments are named by their index in the engine's table.

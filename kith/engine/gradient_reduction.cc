@@ -49,36 +49,37 @@ GradientReduction<T>::~GradientReduction() {
 }
 
 template <class T>
-void GradientReduction<T>::reduce(std::span<const Part> parts, const kernels::Mark& ready,
+void GradientReduction<T>::reduce(std::span<const kernels::Vector> gradients, const kernels::Mark& ready,
                                   Deadline deadline) {
-  KITH_CHECK_EQ(parts.size(), options_.firsts.size(), "one part per segment");
+  KITH_CHECK_EQ(gradients.size(), options_.firsts.size(), "one per segment");
   queue().after(ready);
   if (direct_) {
-    reduce_directly(parts, deadline);
+    reduce_directly(gradients, deadline);
   } else {
-    reduce_through_host(parts, deadline);
+    reduce_through_host(gradients, deadline);
   }
   mark_ = queue().mark();
 }
 
 template <class T>
-void GradientReduction<T>::collect(std::span<const Part> parts, std::byte* to, std::byte* flags) {
-  for (std::size_t k = 0; k < parts.size(); ++k) {
+void GradientReduction<T>::collect(std::span<const kernels::Vector> gradients, std::byte* to,
+                                   std::byte* flags) {
+  for (std::size_t k = 0; k < gradients.size(); ++k) {
     std::byte* const place = to + wire_bytes(options_.firsts[k]);
-    if (parts[k].gradient) {
-      kernels_->convert(place, options_.wire, parts[k].gradient, parts[k].type, parts[k].count);
+    if (gradients[k].data) {
+      kernels_->convert(place, options_.wire, gradients[k].data, gradients[k].type, gradients[k].count);
     } else {
-      queue().zero(place, wire_bytes(parts[k].count));
+      queue().zero(place, wire_bytes(gradients[k].count));
     }
-    flags_[k] = parts[k].gradient ? T{1} : T{0};
+    flags_[k] = gradients[k].data ? T{1} : T{0};
   }
   host_kernels_->convert(flags, options_.wire, flags_.data(), dtype_of<T>(), flags_.size());
 }
 
 template <class T>
-void GradientReduction<T>::reduce_directly(std::span<const Part> parts, Deadline deadline) {
+void GradientReduction<T>::reduce_directly(std::span<const kernels::Vector> gradients, Deadline deadline) {
   std::byte* const flags_here = outgoing_.data() + wire_bytes(options_.count);
-  collect(parts, outgoing_.data(), travelling_.data());
+  collect(gradients, outgoing_.data(), travelling_.data());
   queue().copy(flags_here, travelling_.data(), travelling_.bytes());
   const Clock::Time begin = world_.clock->now();
   direct_->mean(outgoing_.data(), options_.wire, elements(), deadline);
@@ -92,10 +93,11 @@ void GradientReduction<T>::reduce_directly(std::span<const Part> parts, Deadline
 }
 
 template <class T>
-void GradientReduction<T>::reduce_through_host(std::span<const Part> parts, Deadline deadline) {
+void GradientReduction<T>::reduce_through_host(std::span<const kernels::Vector> gradients,
+                                               Deadline deadline) {
   const std::span<std::byte> out = collective_->outgoing(elements(), deadline);
   std::byte* const first = outgoing_.empty() ? out.data() : outgoing_.data();
-  collect(parts, first, out.data() + wire_bytes(options_.count));
+  collect(gradients, first, out.data() + wire_bytes(options_.count));
   if (first != out.data()) {
     queue_->copy(out.data(), first, outgoing_.bytes());
     kernels::wait(queue_->mark());

@@ -35,14 +35,9 @@ class GradientReduction {
   GradientReduction(const GradientReduction&) = delete;
   GradientReduction& operator=(const GradientReduction&) = delete;
 
-  // One segment's gradient; null: this worker has none.
-  struct Part {
-    const void* gradient = nullptr;
-    DType type = DType::f32;
-    std::size_t count = 0;
-  };
-  // Averages with everybody. `ready`: when the gradients are in place.
-  void reduce(std::span<const Part> parts, const kernels::Mark& ready, Deadline deadline);
+  // Averages with everybody. One vector per segment, null data where this worker has no gradient; `ready`:
+  // when they are in place.
+  void reduce(std::span<const kernels::Vector> gradients, const kernels::Mark& ready, Deadline deadline);
 
   // Segment k's mean on the device, from mark() on; null when nobody has a gradient.
   const T* mean(std::size_t k) const;
@@ -58,9 +53,9 @@ class GradientReduction {
   std::size_t wire_bytes(std::size_t count) const { return count * size_of(options_.wire); }
   bool lossy() const { return options_.wire != dtype_of<T>(); }
   // The gradients in one piece, and which of them there are (in host memory), as they travel.
-  void collect(std::span<const Part> parts, std::byte* to, std::byte* flags);
-  void reduce_directly(std::span<const Part> parts, Deadline deadline);
-  void reduce_through_host(std::span<const Part> parts, Deadline deadline);
+  void collect(std::span<const kernels::Vector> gradients, std::byte* to, std::byte* flags);
+  void reduce_directly(std::span<const kernels::Vector> gradients, Deadline deadline);
+  void reduce_through_host(std::span<const kernels::Vector> gradients, Deadline deadline);
 
   const World& world_;
   const GradientReductionOptions options_;

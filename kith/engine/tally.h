@@ -16,4 +16,14 @@ inline void note(StepReport& tally, const gossip::RoundReport& round) {
   tally.lost.insert(tally.lost.end(), round.lost.begin(), round.lost.end());
 }
 
+// Adds what one bucket's part of a step had to tell.
+inline void note(StepReport& report, const StepReport& part) {
+  report.waited += part.waited;
+  report.bytes_read += part.bytes_read;
+  report.bytes_published += part.bytes_published;
+  report.missing_weight = std::max(report.missing_weight, part.missing_weight);
+  report.late.insert(report.late.end(), part.late.begin(), part.late.end());
+  report.lost.insert(report.lost.end(), part.lost.begin(), part.lost.end());
+}
+
 }  // namespace kith::engine

@@ -154,11 +154,11 @@ class Trainer {
     progress.units_per_step = units_per_step();
     progress.unit = dataset_.unit();
     progress_ = std::make_unique<Progress>(progress, *world_.clock);
-    progress_->note(cat(job_.model.name, " with ", parameter_count(*model_), " parameters, ",
-                        job_.world.workers, " workers, ", job_.algorithm.name,
-                        averages_models(job_) ? cat(" on ", job_.topology.name) : "", ", ", job_.optimizer.name, ", ",
-                        timed() ? cat(job_.train.seconds, " s") : cat(steps_, " steps"),
-                        wrapped_.steps() > 0 ? cat(", going on from step ", wrapped_.steps()) : ""));
+    progress_->note(
+        cat(job_.model.name, " with ", parameter_count(*model_), " parameters, ", job_.world.workers,
+            " workers, ", job_.algorithm.name, averages_models(job_) ? cat(" on ", job_.topology.name) : "",
+            ", ", job_.optimizer.name, ", ", timed() ? cat(job_.train.seconds, " s") : cat(steps_, " steps"),
+            wrapped_.steps() > 0 ? cat(", going on from step ", wrapped_.steps()) : ""));
   }
 
   std::int64_t units_per_step() const {

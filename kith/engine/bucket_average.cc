@@ -1,0 +1,76 @@
+#include "kith/engine/bucket_average.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "kith/base/error.h"
+#include "kith/base/text.h"
+
+namespace kith::engine {
+namespace {
+
+void require_everybody(const gossip::RoundReport& report, std::string_view what) {
+  if (report.complete()) return;
+  const WorkerId missing = report.lost.empty() ? report.late.front() : report.lost.front();
+  throw Error(cat(missing, report.lost.empty() ? " did not come" : " is gone"), what,
+              "look at that worker's log");
+}
+
+}  // namespace
+
+template <class T>
+void share_start(BucketModel<T>& model, gossip::Collective<T>& all, Deadline deadline) {
+  model.for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
+    std::vector<T> piece = model.read(first, count);
+    all.broadcast(piece, 0, deadline);
+    model.write(first, piece);
+  });
+}
+
+template <class T>
+void average(const BucketModel<T>& model, gossip::Collective<T>& all, std::span<void* const> to,
+             const std::string& what, Deadline deadline) {
+  kernels::Queue& queue = model.queue();
+  const DType type = model.plan().type;
+  kernels::Buffer scratch;
+  if (!model.device().host())
+    scratch = model.device().allocate(std::min(all.capacity(), model.count()) * sizeof(T));
+  model.for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
+    std::vector<T> piece = model.read(first, count);
+    require_everybody(all.mean(piece, deadline), what);
+    const T* mean = piece.data();
+    if (!scratch.empty()) {
+      queue.copy_now(scratch.data(), piece.data(), count * sizeof(T));
+      mean = scratch.as<T>();
+    }
+    model.for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
+      const BucketPart& part = model.parts()[k];
+      auto* const out = static_cast<std::byte*>(to[model.indices()[k]]) + (part.from + from) * size_of(type);
+      model.kernels().convert(out, type, mean + (part.first + from - first), dtype_of<T>(), n);
+    });
+    kernels::wait(queue.mark());  // the piece goes
+  });
+}
+
+template <class T>
+double squared_consensus_distance(const BucketModel<T>& model, gossip::Collective<T>& all,
+                                  Deadline deadline) {
+  double sum = 0;
+  model.for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
+    const std::vector<T> piece = model.read(first, count);
+    sum += all.squared_consensus_distance(piece, deadline);
+  });
+  return sum;
+}
+
+template void share_start(BucketModel<float>&, gossip::Collective<float>&, Deadline);
+template void share_start(BucketModel<double>&, gossip::Collective<double>&, Deadline);
+template void average(const BucketModel<float>&, gossip::Collective<float>&, std::span<void* const>,
+                      const std::string&, Deadline);
+template void average(const BucketModel<double>&, gossip::Collective<double>&, std::span<void* const>,
+                      const std::string&, Deadline);
+template double squared_consensus_distance(const BucketModel<float>&, gossip::Collective<float>&, Deadline);
+template double squared_consensus_distance(const BucketModel<double>&, gossip::Collective<double>&, Deadline);
+
+}  // namespace kith::engine

@@ -1,0 +1,214 @@
+#include "kith/engine/engine_impl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kith/base/check.h"
+#include "kith/base/error.h"
+#include "kith/base/rng.h"
+#include "kith/engine/model_cut.h"
+#include "kith/engine/typed_bucket.h"
+
+namespace kith::engine {
+namespace {
+
+// Buckets that are averaged at once, where a round trip between machines is long.
+constexpr int kReductionsOverMachines = 3;
+
+// Keeps no state where somebody else steps.
+optim::OptimizerOptions local_rule(const EngineOptions& options) {
+  return options.external_optimizer ? optim::OptimizerOptions{.name = "sgd"} : options.optimizer;
+}
+
+World with_transport(World world, comm::Transport& transport) {
+  world.transport = &transport;
+  return world;
+}
+
+}  // namespace
+
+template <class T>
+Rules<T>::Rules(const EngineOptions& options)
+    : algorithm(optim::make_algorithm<T>(options.algorithm)),
+      local(optim::make_local_step<T>(local_rule(options))) {}
+
+Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device)
+    : transport_(*world.transport),
+      world_(with_transport(std::move(world), transport_)),
+      options_(std::move(options)),
+      segments_(std::move(segments)),
+      rules32_((validate(options_), options_)),
+      rules64_(options_),
+      schedule_(graph::make_schedule(options_.schedule)),
+      collectives_(world_, options_.name, options_.patience),
+      work_(device),
+      failure_(world_.self()) {
+  require_matching_schedule();
+  if (averages_gradients(options_)) {
+    reducers_ = world_.device_reducers({cat(options_.name, "/gradient"), world_.transport, world_.store,
+                                        world_.members, world_.clock, &device, deadline(),
+                                        transport_.cancellation()});
+  }
+  make_buckets();
+  if (averages_gradients(options_)) open_reduction();
+}
+
+// Threads that wait for a neighbour end first. What was put off uses everything else, and so may the device.
+Engine::Impl::~Impl() {
+  transport_.cancel();
+  try {
+    work_.completions.drain();
+    kernels::wait(work_.device.compute().mark());
+  } catch (const std::exception& e) {
+    world_.log->error(cat(world_.self(), ", end of ", options_.name, ": ", e.what()));
+  }
+}
+
+void Engine::Impl::require_matching_schedule() const {
+  if (schedule_->workers() != world_.size()) {
+    throw InputError(cat("shape ", schedule_->shape().text(), " has ", schedule_->workers(),
+                         " workers, the world has ", world_.size()),
+                     "nodes", "give a shape whose workers add up");
+  }
+  const optim::Algorithm<float>& algorithm = *rules32_.algorithm;
+  if (algorithm.exchange() != optim::Exchange::models ||
+      schedule_->directed() == algorithm.needs_directed_schedule())
+    return;
+  throw InputError(cat("algorithm '", options_.algorithm, "' with topology '", schedule_->name(), "'"),
+                   "topology",
+                   schedule_->directed() ? "a directed topology needs algorithm 'sgp'"
+                                         : "'sgp' needs a directed topology, such as exp-directed");
+}
+
+void Engine::Impl::make_buckets() {
+  const bool exchanges = rules32_.algorithm->exchange() == optim::Exchange::models;
+  if (exchanges &&
+      gossip::HopSizes::of(*schedule_, gossip::machines_of(*world_.transport, world_.members), 1).any()) {
+    comm_threads_ = std::make_unique<CommThreads>();
+  }
+  ModelCut cut = cut_model(segments_, options_, *schedule_, exchanges);
+  const std::vector<BucketPlan>& plans = cut.plans;
+  cut_ = cut_of(plans);
+  ahead_ = std::move(cut.ahead);
+  first_bucket_.assign(segments_.size(), plans.size());
+  for (std::size_t b = 0; b < plans.size(); ++b) {
+    buckets_.push_back(plans[b].type == DType::f64 ? make_bucket(rules64_, b, plans[b])
+                                                   : make_bucket(rules32_, b, plans[b]));
+    for (std::size_t segment : buckets_.back()->indices())
+      first_bucket_[segment] = std::min(first_bucket_[segment], b);
+  }
+}
+
+template <class T>
+std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::size_t index,
+                                                  const BucketPlan& plan) {
+  TypedBucketOptions bucket;
+  bucket.name = cat(options_.name, "/bucket", index);
+  bucket.plan = plan;
+  bucket.digest = hash_words(digest(plan, segments_), ahead_[index]);
+  bucket.wire = options_.wire.value_or(dtype_of<T>());
+  // A wire is never wider than the arithmetic.
+  if (size_of(bucket.wire) >= sizeof(T)) bucket.wire = dtype_of<T>();
+  bucket.averages_gradients = averages_gradients(options_);
+  bucket.reducers = reducers_.get();
+  bucket.moved_outside = options_.external_optimizer;
+  bucket.patience = options_.patience;
+  bucket.schedule = schedule_.get();
+  bucket.threads = comm_threads_.get();
+  bucket.work = &work_;
+  const auto channels = rules.algorithm->channels();
+  const bool can_alternate = !channels.empty() && channels.front().is_model && bucket.wire == dtype_of<T>() &&
+                             !options_.external_optimizer;
+  bucket.layout = layout_of(plan, can_alternate, bucket.wire);
+  if (bucket.layout == Layout::alternating) layout_ = Layout::alternating;
+  return std::make_unique<TypedBucket<T>>(world_, bucket, *rules.algorithm, *rules.local, segments_);
+}
+
+Layout Engine::Impl::layout_of(const BucketPlan& plan, bool can_alternate, DType wire) const {
+  const bool splits = plan.splits(segments_);
+  if (options_.layout == Layout::alternating && !can_alternate) {
+    throw InputError(cat("the alternating layout with wire ", name_of(wire)), "layout",
+                     "a rounded wire needs the staged layout");
+  }
+  if (options_.layout == Layout::alternating && splits) {
+    throw InputError("the alternating layout for a model whose parameters were split", "layout",
+                     "leave it to be chosen, or take the staged layout");
+  }
+  return can_alternate && options_.layout != Layout::staged && !splits ? Layout::alternating : Layout::staged;
+}
+
+void Engine::Impl::open_reduction() {
+  const std::vector<int>& machines = world_.transport->machines();
+  const bool far = std::any_of(machines.begin(), machines.end(), [](int machine) { return machine > 0; });
+  BackgroundReductionOptions reduction;
+  reduction.segments = segments_.size();
+  for (const auto& bucket : buckets_)
+    reduction.buckets.push_back(bucket.get());
+  reduction.patience = options_.patience;
+  reduction.device = &work_.device;
+  // Reducers of devices want one order of means everywhere.
+  reduction.threads = far && !reducers_ ? kReductionsOverMachines : 1;
+  reduction_ = std::make_unique<BackgroundReduction>(world_, std::move(reduction));
+}
+
+void Engine::Impl::start() {
+  restore(0);
+  if (options_.same_start && world_.size() > 1) {
+    for (const auto& bucket : buckets_)
+      bucket->share_start(collectives_, deadline());
+  }
+  resume();
+}
+
+void Engine::Impl::restore(std::int64_t step) {
+  KITH_CHECK(!started_, "an engine starts once");
+  steps_ = step;
+  for (const auto& bucket : buckets_)
+    bucket->adopt(step, segments_);
+}
+
+void Engine::Impl::resume() {
+  const std::vector<StepContext> first = contexts({});
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    buckets_[b]->publish_first(first[b]);
+  started_ = true;
+}
+
+void Engine::Impl::average(std::span<void* const> to) {
+  failure_.check();
+  KITH_CHECK_EQ(to.size(), segments_.size(), "one destination per segment");
+  for (const auto& bucket : buckets_)
+    bucket->average(collectives_, to, deadline());
+}
+
+double Engine::Impl::consensus_distance() {
+  failure_.check();
+  double sum = 0;
+  for (const auto& bucket : buckets_)
+    sum += bucket->squared_consensus_distance(collectives_, deadline());
+  return std::sqrt(sum);
+}
+
+std::vector<double> Engine::Impl::gather(double value) {
+  failure_.check();
+  work_.completions.drain();
+  return collectives_.of<float>().gather(value, deadline());
+}
+
+std::vector<StateSpan> Engine::Impl::state() {
+  failure_.check();
+  std::vector<StateSpan> spans;
+  for (const auto& bucket : buckets_)
+    bucket->state(spans);
+  return spans;
+}
+
+MemoryUse Engine::Impl::memory() const {
+  MemoryUse use;
+  for (const auto& bucket : buckets_)
+    bucket->add_memory(use);
+  return use;
+}
+
+}  // namespace kith::engine
