@@ -11,16 +11,6 @@ using support::Worker;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
 Options with_layout(engine::Layout layout) {
   Options options = options_for("awc", "adam");
   options.lr = 1e-2;

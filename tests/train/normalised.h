@@ -11,16 +11,6 @@
 
 namespace kith::train::testing {
 
-template <class F>
-inline std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
 // A network with running statistics.
 struct NormalisedImpl : torch::nn::Module {
   NormalisedImpl()

@@ -22,6 +22,17 @@ namespace kith::train::testing {
 
 inline constexpr std::uint64_t kSeed = 20241016;
 
+// What f throws.
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
 // Where the tests train: the suite runs once more as train_cuda.* with this set to "cuda".
 inline torch::Device test_device() {
   const char* const name = std::getenv("KITH_TEST_DEVICE");
