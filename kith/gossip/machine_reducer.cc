@@ -81,7 +81,7 @@ std::unique_ptr<typename MachineReducer<T>::Round> MachineReducer<T>::begin(comm
                                                                             const GatherOptions& options,
                                                                             std::span<T> to) const {
   GroupPlan plan(round.group, options_.machines, options.self, to.size());
-  auto work = std::make_unique<Round>(Round{vectors, own, options, to, std::move(plan), {}, {}});
+  auto work = std::make_unique<Round>(Round{vectors, own, options, to, std::move(plan), {}, {}, {}});
   for (const Message& message : work->plan.sums_out()) {
     std::size_t place = message.offset;
     for (const Extent& extent : message.extents) {
@@ -122,9 +122,10 @@ void MachineReducer<T>::begin_slot(comm::Window& window, const Round& round) con
 
 template <class T>
 void MachineReducer<T>::publish(comm::Window& window, const Round& round,
-                                const std::vector<Message>& messages, std::size_t count) const {
+                                const std::vector<Message>& messages, std::size_t count,
+                                double weight) const {
   const std::size_t size = size_of(options_.wire);
-  comm::PublishOptions publish{.bytes = count * size};
+  comm::PublishOptions publish{.bytes = count * size, .weight = weight};
   for (const Message& message : messages) {
     publish.readers.push_back(round.options.members->at(message.peer));
     publish.ranges.push_back({message.offset * size, message.count * size});
@@ -160,7 +161,7 @@ template <class T>
 void MachineReducer<T>::sum_inside(Round& round) {
   const Clock::Time start = round.options.clock->now();
   const GroupPlan& plan = round.plan;
-  round.report.weight = round.own.weight;
+  round.report.weight = round.weight_inside = round.own.weight;
   if (plan.flat()) return;
   const Extent shard = plan.own_shard();
   if (shard.count == 0) return;
@@ -176,6 +177,7 @@ void MachineReducer<T>::sum_inside(Round& round) {
     comm::Outcome outcome = round.vectors.await(peer, round.options.version, round.options.deadline);
     if (auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
       round.report.bytes_read += arrival->header().bytes;
+      round.weight_inside += arrival->header().weight;
       mates.push_back(at(arrival->data().data(), options_.wire, 0));
       arrivals.push_back(std::move(*arrival));
     } else {
@@ -187,6 +189,7 @@ void MachineReducer<T>::sum_inside(Round& round) {
   begin_slot(*sums_, round);
   std::byte* const slot = sums_->slot(round.options.version).data();
   double scale = static_cast<double>(plan.mates().size()) / static_cast<double>(mates.size());
+  round.weight_inside *= scale;
   if (shares_rounding()) scale /= static_cast<double>(plan.size());
   std::vector<kernels::Source> shifted;
   const auto sum = [&](const Extent& extent, const kernels::Destination<T>& to) {
@@ -208,7 +211,7 @@ void MachineReducer<T>::sum_inside(Round& round) {
     for (const Piece& piece : plan.owned())
       sum(piece.extent, {kept(piece.extent), nullptr, DType::bf16});
   }
-  publish(*sums_, round, plan.sums_out(), plan.sums_count());
+  publish(*sums_, round, plan.sums_out(), plan.sums_count(), round.weight_inside);
 }
 
 template <class T>
@@ -256,18 +259,21 @@ void MachineReducer<T>::exchange(Round& round) {
   for (const Piece& piece : plan.owned()) {
     const Extent& extent = piece.extent;
     std::vector<kernels::Source> sums;
-    double present = 0;
+    double present = 0, weights = 0;
     for (std::size_t m = 0; m < piece.carriers.size(); ++m) {
       if (m == plan.home()) {
         sums.push_back(plan.direct() ? sent_at(round, extent.first) : sum_at(round, extent.first));
+        weights += round.weight_inside;
       } else if (const Inbox& inbox = inboxes.at(piece.carriers[m]); inbox.arrival) {
         sums.push_back(inbox.at(extent.first, options_.wire));
+        weights += inbox.arrival->header().weight;
       } else {
         continue;
       }
       present += static_cast<double>(plan.machines()[m].size());
     }
     const double fill = static_cast<double>(plan.size()) / present;
+    round.report.weight = weights / present;
     if (plan.direct()) {
       for (kernels::Source& source : sums)
         source.weight = fill;
@@ -285,7 +291,10 @@ void MachineReducer<T>::exchange(Round& round) {
                at(place, options_.wire, 0));
     packed += extent.count;
   }
-  if (slot) publish(*totals_, round, plan.totals_out(), plan.totals_count());
+  if (slot) {
+    publish(*totals_, round, plan.totals_out(), plan.totals_count(),
+            round.report.weight * static_cast<double>(plan.size()));
+  }
 }
 
 template <class T>
@@ -294,6 +303,8 @@ void MachineReducer<T>::collect(Round& round) {
   const GroupPlan& plan = round.plan;
   for (const Message& message : plan.totals_in()) {
     const Inbox inbox = receive(*totals_, round, message, 0);
+    if (inbox.arrival)
+      round.report.weight = inbox.arrival->header().weight / static_cast<double>(plan.size());
     double fill = static_cast<double>(plan.size()) / static_cast<double>(plan.mates().size());
     if (shares_rounding() && plan.flat()) fill /= static_cast<double>(plan.size());
     for (const Extent& extent : message.extents) {
@@ -317,7 +328,7 @@ void MachineReducer<T>::share_results(Round& round) {
                                 shard.count);
   };
   if (own.count > 0) {
-    comm::PublishOptions publish{.bytes = own.count * size_of(result_type())};
+    comm::PublishOptions publish{.bytes = own.count * size_of(result_type()), .weight = round.report.weight};
     for (Rank mate : plan.mates()) {
       if (mate != round.options.self) publish.readers.push_back(round.options.members->at(mate));
     }
@@ -331,6 +342,7 @@ void MachineReducer<T>::share_results(Round& round) {
     const comm::Outcome outcome = results_->await(peer, round.options.version, round.options.deadline);
     if (const auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
       round.report.bytes_read += arrival->header().bytes;
+      round.report.weight = arrival->header().weight;
       take(arrival->data().data(), shard);
     } else {
       // Nobody else has this shard's mean: one's own part stays as it is.

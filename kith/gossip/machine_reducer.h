@@ -23,7 +23,7 @@ enum class Rounding : std::uint8_t { kept, shared };
 // wire end with the same bits. Where roundings are shared, sums and totals travel divided by the group's
 // size, so that 16 bits hold their range, and results inside a machine are rounded too. A member that is late
 // or lost counts as the mean of those of its machine that came, a missing machine as the mean of the others;
-// the report names them.
+// the report names them. Push-sum weights travel with the vectors and are averaged likewise.
 //
 // The hops are three stages, so that several vectors can be under way: each stage of one Round is called
 // once, in order; stages of different rounds of different reducers may run on different threads.
@@ -48,6 +48,7 @@ class MachineReducer {
     std::span<T> to;  // gets the mean
     GroupPlan plan;
     std::map<std::size_t, std::size_t> sent;  // first element of a sum that goes out -> its place in the slot
+    double weight_inside = 0;                 // push-sum weights of the machine's members, summed
     RoundReport report;
   };
 
@@ -86,8 +87,9 @@ class MachineReducer {
   void write_mean(Stage stage, const Round& round, const Extent& extent, std::vector<kernels::Source> total,
                   const kernels::Source& exact, const kernels::Source& rounded);
   void begin_slot(comm::Window& window, const Round& round) const;
+  // `weight`: the push-sum weights behind what is sent, summed.
   void publish(comm::Window& window, const Round& round, const std::vector<Message>& messages,
-               std::size_t count) const;
+               std::size_t count, double weight) const;
   Inbox receive(comm::Window& window, Round& round, const Message& message, std::size_t members) const;
   void share_results(Round& round);
 

@@ -79,5 +79,66 @@ INSTANTIATE_TEST_SUITE_P(Gossip, PushSumLoss, testing::Values("exp-directed", "r
                            return name;
                          });
 
+// By turns: rank 0 gives everybody a share and the others keep theirs, so that weights differ; then all meet.
+class PushThenMeet final : public graph::Schedule {
+ public:
+  explicit PushThenMeet(int workers) : Schedule("push-then-meet", graph::Shape::single_node(workers)) {}
+  std::int64_t period() const override { return 2; }
+  bool directed() const override { return true; }
+  graph::WorkerRound round(Rank rank, std::int64_t t) const override {
+    const double share = 1.0 / workers();
+    graph::WorkerRound round;
+    for (Rank other = 0; other < workers(); ++other) {
+      if (t % 2 == 1) {
+        round.group.push_back(other);
+      } else if (rank == 0 && other != 0) {
+        round.readers.push_back(other);
+        round.shares.push_back(share);
+      }
+    }
+    if (t % 2 == 1) return round;
+    round.form = graph::Form::neighbours;
+    round.self_weight = rank == 0 ? share : 1;
+    if (rank != 0) round.reads = {{0, share}};
+    return round;
+  }
+};
+
+// A group of a directed schedule averages weights as it averages models, also over machines.
+TEST(PushSumGroups, OverMachinesAverageTheWeightsToo) {
+  for (const std::vector<int>& machines :
+       {std::vector{0, 0, 0, 0}, {0, 0, 1, 1}, {0, 1, 1, 1}, {0, 0, 1, 2}, {0, 1, 2, 3}}) {
+    SCOPED_TRACE(testing::PrintToString(machines));
+    const auto workers = static_cast<int>(machines.size());
+    const PushThenMeet schedule(workers);
+    constexpr int kCount = 20;  // not enough for a shard each
+    const auto reports = support::run_threads(
+        workers,
+        [&](support::Worker& worker) {
+          MixerOptions options;
+          options.count = kCount;
+          options.wire = DType::f64;
+          Bench<double> bench(worker, schedule, options);
+          bench->start();
+          std::vector<double> all;
+          for (int t = 0; t < 2; ++t) {
+            bench->round(support::in_time());
+            all.push_back(bench->weight());
+          }
+          all.insert(all.end(), bench->values().begin(), bench->values().end());
+          return bytes_of<double>(all);
+        },
+        machines);
+    const Eigen::RowVectorXd mean = first_vectors(workers, kCount).colwise().mean();
+    for (int rank = 0; rank < workers; ++rank) {
+      const auto got = values_of<double>(reports[static_cast<std::size_t>(rank)]);
+      EXPECT_DOUBLE_EQ(got[0], rank == 0 ? 0.25 : 1.25);
+      EXPECT_DOUBLE_EQ(got[1], 1) << "rank " << rank;
+      for (int k = 0; k < kCount; ++k)
+        EXPECT_NEAR(got[static_cast<std::size_t>(k + 2)], mean(k), 1e-14);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kith::gossip
