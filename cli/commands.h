@@ -12,8 +12,9 @@ void add_train(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_data(CLI::App& app);
 void add_profile(CLI::App& app);
-// The names of add_demo, add_train, add_profile and add_data for the help of the program that does not have
-// them (cli/training.h), or a word of explanation where LibTorch was left out of the build.
+void add_study(CLI::App& app);
+// The names of add_demo, add_train, add_profile, add_study and add_data for the help of the program that does
+// not have them (cli/training.h), or a word of explanation where LibTorch was left out of the build.
 void add_training(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_env(CLI::App& app);

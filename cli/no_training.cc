@@ -16,6 +16,7 @@ void add_training(CLI::App& app) {
   explain("demo", "Compare two ways to train (this kith was built without LibTorch)");
   explain("train", "Train a model (this kith was built without LibTorch)");
   explain("profile", "Measure a job (this kith was built without LibTorch)");
+  explain("study", "Compare methods (this kith was built without LibTorch)");
 }
 
 void hand_on_training(int, char**) {}

@@ -186,7 +186,7 @@ class Supervisor::Impl {
   void note_failure(int code) {
     if (first_failure_ != 0) return;
     first_failure_ = code;
-    if (!asked_) end_by(options_.ask_after);
+    if (!asked_ && !options_.independent) end_by(options_.ask_after);
   }
 
   // What a signal to this process means for everybody.

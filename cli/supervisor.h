@@ -35,6 +35,8 @@ struct ChildOptions {
 };
 
 struct SupervisorOptions {
+  // Processes that have nothing to do with each other: what one's failure means is for on_end to say.
+  bool independent = false;
   // When one fails, the time for the others to end by themselves before they get SIGTERM. SIGKILL follows 8 s
   // later.
   std::chrono::milliseconds ask_after{8000};
@@ -58,6 +60,7 @@ class Supervisor {
   Supervisor& operator=(const Supervisor&) = delete;
 
   // Error when it cannot be forked; a program that cannot be run ends with 127 and says why on its output.
+  // May be called from an on_end.
   void start(ChildOptions options);
 
   // Hears a file of this process line by line while waiting; `on_end` once it is at its end.

@@ -20,8 +20,11 @@ struct Summary {
   const char* text;
 };
 
-constexpr std::array<Summary, 4> kSummaries{
-    {{"demo", kDemoSummary}, {"train", kTrainSummary}, {"profile", kProfileSummary}, {"data", kDataSummary}}};
+constexpr std::array<Summary, 5> kSummaries{{{"demo", kDemoSummary},
+                                             {"train", kTrainSummary},
+                                             {"profile", kProfileSummary},
+                                             {"study", kStudySummary},
+                                             {"data", kDataSummary}}};
 
 }  // namespace
 

@@ -13,6 +13,7 @@ inline constexpr const char* kTrainSummary =
     "Train a model, on workers of this machine or as one worker of a launcher's";
 inline constexpr const char* kProfileSummary =
     "Measure a job and the links between its workers, for kith plan";
+inline constexpr const char* kStudySummary = "Compare methods over many training runs";
 inline constexpr const char* kDataSummary = "Fetch data sets";
 
 // Becomes kith-training when the first word is one of its commands; returns otherwise, and where LibTorch was

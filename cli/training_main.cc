@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   kith::cli::add_demo(app);
   kith::cli::add_train(app);
   kith::cli::add_profile(app);
+  kith::cli::add_study(app);
   kith::cli::add_data(app);
   return kith::cli::run_and_flush(app, argc, argv);
 }
