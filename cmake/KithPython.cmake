@@ -1,13 +1,9 @@
-# The python3 of tests and benchmarks: its torch reads exported models, has torchrun, and is what benchmarks compare with.
-# The first interpreter with torch, or -DKITH_PYTHON=PATH; any will do where nothing of kith trains.
+# The python3 of the front, of tests and benchmarks: its torch reads exported models, has torchrun, and is what benchmarks
+# compare with. The first interpreter with torch, or -DKITH_PYTHON=PATH; any will do where nothing of kith trains.
 if(KITH_PYTHON)
   return()
 endif()
 find_program(KITH_PATH_PYTHON python3)
-if(NOT KITH_TRAIN)
-  set(KITH_PYTHON ${KITH_PATH_PYTHON})
-  return()
-endif()
 foreach(python /usr/bin/python3 ${KITH_PATH_PYTHON})
   execute_process(COMMAND ${python} -c "import torch" RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
   if(result EQUAL 0)
@@ -15,4 +11,7 @@ foreach(python /usr/bin/python3 ${KITH_PATH_PYTHON})
     return()
   endif()
 endforeach()
-message(FATAL_ERROR "no python3 here can import torch: install python3-torch, or give -DKITH_PYTHON=PATH")
+if(KITH_TRAIN AND (KITH_TESTS OR KITH_BENCH))
+  message(FATAL_ERROR "no python3 here can import torch: install python3-torch, or give -DKITH_PYTHON=PATH")
+endif()
+set(KITH_PYTHON ${KITH_PATH_PYTHON})

@@ -1,0 +1,27 @@
+# Decides whether the Python front (python/) is built: where pybind11, an interpreter and its headers are. With
+# KITH_PYTHON_FRONT=ON what is missing is an error.
+set(KITH_WITH_PYTHON_FRONT FALSE)
+# An interpreter loads no module that a sanitizer is in.
+if(KITH_SANITIZE)
+  return()
+endif()
+
+set(Python_EXECUTABLE ${KITH_PYTHON})
+set(Python_FIND_VIRTUALENV ONLY)
+find_package(Python 3.8 QUIET COMPONENTS Interpreter Development.Module)
+set(PYBIND11_FINDPYTHON ON)
+find_package(pybind11 2.6 QUIET CONFIG)
+if(Python_FOUND AND pybind11_FOUND)
+  set(KITH_WITH_PYTHON_FRONT TRUE)
+  message(STATUS "Python front: for ${KITH_PYTHON}, Python ${Python_VERSION}")
+  return()
+endif()
+set(missing "pybind11 (Debian: pybind11-dev)")
+if(NOT Python_FOUND)
+  set(missing "the headers of ${KITH_PYTHON} (Debian: python3-dev)")
+endif()
+if(KITH_PYTHON_FRONT STREQUAL "AUTO")
+  message(STATUS "no Python front: ${missing} is not here")
+else()
+  message(FATAL_ERROR "KITH_PYTHON_FRONT is ON and ${missing} is not here")
+endif()
