@@ -42,9 +42,9 @@ struct Method {
 };
 
 // What both methods have in common; and each method's rate, which docs/results/demo.md has the search for.
-const std::vector<std::string> kCommon{"world.workers=4",      "model.width=128",  "wire.type=bf16",
-                                       "optimizer.name=adamw", "rate.warmup=20",   "train.eval_samples=512",
-                                       "output.log_every=1",   "output.name=demo", "optimizer.beta2=0.98"};
+const std::vector<std::string> kCommon{"world.workers=4",      "model.width=128", "wire.type=bf16",
+                                       "optimizer.name=adamw", "rate.warmup=20",  "train.eval_samples=512",
+                                       "output.log_every=1",   "output.name=demo"};
 const std::vector<Method> kMethods{
     {"allreduce", "all-reduce", {"algorithm.name=allreduce", "rate.lr=4e-3"}},
     {"decentralised", "decentralised", {"algorithm.name=awc", "topology.name=aer", "rate.lr=4e-3"}}};

@@ -13,7 +13,7 @@ struct OptimizerOptions {
   double dampening = 0;        // sgd
   bool nesterov = false;       // sgd
   double beta1 = 0.9;          // adam family
-  double beta2 = 0.98;
+  double beta2 = 0.95;
   double eps = 1e-8;
   int commit_every = 4;  // accum-adam, accum-adamw: steps between commits of the moments
 };

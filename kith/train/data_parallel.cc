@@ -71,8 +71,20 @@ const engine::Engine& Wrapper::engine() const {
 torch::Device Wrapper::device() const {
   return impl_->device_->torch_device();
 }
-PendingValue Wrapper::read(const torch::Tensor& number) {
-  return impl_->device_->read(number);
+void Wrapper::measure_noise(double share) {
+  impl_->measure_noise(share);
+}
+bool Wrapper::corrects_noise() const {
+  return impl_->corrects_noise_;
+}
+double Wrapper::rate_factor(const std::string& parameter) {
+  return impl_->rate_factor(parameter);
+}
+double Wrapper::noise_share() {
+  return impl_->noise_.whole_share();
+}
+PendingValue Wrapper::read(const torch::Tensor& numbers) {
+  return impl_->device_->read(numbers);
 }
 double Wrapper::consensus_distance() {
   return impl_->consensus_distance();

@@ -112,6 +112,28 @@ class DecentralizedDataParallel {
   // max_norm > 0.
   void clip_grad_norm(double max_norm);
 
+  // Lets the Adam family step as far as all-reduce's would, at all-reduce's rate: Note [Rates for noisy
+  // gradients] in noise_meter.h. Called between two backward passes of a step, when the gradients are those
+  // of `share` of the step's samples (the loss of both passes divided as for accumulation), it measures how
+  // much of each parameter's gradient is noise; from the next step on that parameter's rate is multiplied by
+  // rate_factor(). Some steps are enough: `kith train` measures every eighth. What was measured goes into
+  // checkpoints. Nothing is measured where there is nothing to mend: other optimizers, one worker,
+  // all-reduce. InputError unless 0 < share < 1.
+  //
+  //   { auto guard = model.no_sync(); loss(first_half).backward(); }
+  //   model.measure_noise();
+  //   loss(second_half).backward();
+  //   model.step({.gradient_scale = 0.5});
+  void measure_noise(double share = 0.5);
+  // Whether measuring changes anything here.
+  bool corrects_noise() const;
+  // What the group's rate is multiplied by for this parameter; 1 before anything was measured. InputError for
+  // a name that the module does not have.
+  double rate_factor(const std::string& parameter);
+  // The share of noise in the gradients of the whole model, from 0 to 1, by squares; 0 before the first
+  // measurement.
+  double noise_share();
+
   std::vector<ParameterGroup>& parameter_groups();
   void set_lr(double lr);  // in every group
 
@@ -165,9 +187,8 @@ class DecentralizedDataParallel {
   void barrier();                            // Error names a worker that did not come
 
   torch::Device device() const;
-  // The value of a tensor of one element, for later: asking the tensor itself would wait for all that the
-  // device has to do.
-  PendingValue read(const torch::Tensor& number);
+  // The values of a tensor, for later: asking the tensor itself would wait for all that the device has to do.
+  PendingValue read(const torch::Tensor& numbers);
 
   // What the checkpoint held, when options.resume_from named one.
   const std::optional<Resumed>& resumed() const;

@@ -37,8 +37,10 @@ DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
     : module_(std::move(module)),
       world_(world),
       options_(std::move(options)),
-      engine_options_(engine_options(options_, machines_of(world), *world.log)) {
-  table_ = std::make_unique<ParameterTable>(*module_);
+      engine_options_(engine_options(options_, machines_of(world), *world.log)),
+      table_(std::make_unique<ParameterTable>(*module_)),
+      noise_(table_->size()),
+      corrects_noise_(noise_shortens_steps()) {
   device_ = make_model_device(table_->device());
   make_groups();
   const bool fresh = options_.resume_from.empty();

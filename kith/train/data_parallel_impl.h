@@ -12,6 +12,7 @@
 #include "kith/train/compat.h"
 #include "kith/train/data_parallel.h"
 #include "kith/train/model_device.h"
+#include "kith/train/noise_meter.h"
 #include "kith/train/parameter_state.h"
 #include "kith/train/parameter_table.h"
 
@@ -27,6 +28,8 @@ class DecentralizedDataParallel::Impl {
   StepReport step(const StepOptions& step_options);
   StepReport step(torch::optim::Optimizer& optimizer, const StepOptions& step_options);
   void sync_gradients();
+  void measure_noise(double share);
+  double rate_factor(const std::string& parameter);
   void attach(torch::optim::Optimizer& optimizer);
   void begin_average();
   void end_average();
@@ -51,8 +54,10 @@ class DecentralizedDataParallel::Impl {
   std::uint64_t agreements_ = 0;
   std::unique_ptr<ParameterTable> table_;
   std::unique_ptr<ModelDevice> device_;
-  engine::Cut cut_;  // of the checkpoint that this run goes on from
-  std::string run_;  // empty until somebody asks
+  NoiseMeter noise_;
+  const bool corrects_noise_;  // where noise makes steps shorter than all-reduce's
+  engine::Cut cut_;            // of the checkpoint that this run goes on from
+  std::string run_;            // empty until somebody asks
   std::unique_ptr<engine::Engine> engine_;
 
  private:
@@ -89,6 +94,8 @@ class DecentralizedDataParallel::Impl {
   void hook_gradients();
   void gradient_arrived(std::size_t i);
   bool reduces() const { return engine::averages_gradients(engine_options_); }
+  bool noise_shortens_steps() const;
+  double rate_factor(std::size_t i);
   engine::SegmentInput input(std::size_t i);
   std::vector<engine::SegmentInput> inputs();
   void require_steppable();

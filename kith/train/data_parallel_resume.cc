@@ -84,6 +84,9 @@ void DecentralizedDataParallel::Impl::require_sound(const WorkerFile& file, cons
   } else if (block.name == kGroups) {
     if (!all([](double n) { return std::isfinite(n) && n >= 0; }))
       refuse(file, block.name, "has a learning rate or a weight decay that is negative or no number");
+  } else if (block.name == kNoise) {
+    if (!all([](double n) { return std::isfinite(n) && n >= 0; }))
+      refuse(file, block.name, "has a number that is negative or none");
   } else if (block.name == kRandomState && same_workers) {
     torch::Tensor state = compat::random_state(torch::kCPU);
     set_tensor(state, tensor.bytes);
@@ -93,10 +96,11 @@ void DecentralizedDataParallel::Impl::require_sound(const WorkerFile& file, cons
 
 void DecentralizedDataParallel::Impl::require_fits(const WorkerFile& file, bool same_workers) {
   constexpr const char* kSame = "resume with the model, algorithm and optimizer that were saved";
-  std::vector<std::string> expected{kPosition, kDeviceRandomState, kOptimizer};
+  std::vector<std::string> expected{kPosition, kDeviceRandomState, kOptimizer, kNoise};
   for (const StateBlock& block : state()) {
     expected.push_back(block.name);
     if (!same_workers && block.name == kDeviceRandomState) continue;
+    if (block.name == kNoise && !file.has(kNoise)) continue;  // one worker, or a kith that did not measure it
     const NamedTensor& tensor = file.tensor(block.name);
     // Other workers may have cut the model into another number of buckets.
     const bool any_length = block.name == "push_weight" && !same_workers && tensor.shape.size() == 1;
@@ -155,7 +159,7 @@ DecentralizedDataParallel::Impl::Merged DecentralizedDataParallel::Impl::merge_f
       merged.largest[state.name] = std::max(merged.largest[state.name], own);
     }
     for (const NamedTensor& tensor : file.tensors) {
-      if (tensor.name.starts_with(kBufferPrefix) && has_mean(tensor)) add(tensor);
+      if ((tensor.name.starts_with(kBufferPrefix) && has_mean(tensor)) || tensor.name == kNoise) add(tensor);
     }
     if (rank == 0) merged.first = std::move(file);
   }
@@ -252,6 +256,7 @@ void DecentralizedDataParallel::Impl::take_state(const WorkerFile& file) {
     compat::set_random_state(device, random);
   };
   take_random(torch::kCPU, kRandomState);
+  if (corrects_noise_ && file.has(kNoise)) noise_.restore(numbers_of(file.tensor(kNoise)));
   if (!device_->torch_device().is_cpu()) take_random(device_->torch_device(), kDeviceRandomState);
   take_groups(file);
   note_resumed(file, world_.size());
@@ -277,6 +282,7 @@ void DecentralizedDataParallel::Impl::take_merged(const Merged& merged) {
     }
   }
   take_groups(first);
+  if (corrects_noise_ && merged.sums.contains(kNoise)) noise_.restore(merged.sums.at(kNoise));
   torch::manual_seed(hash_words(crc64(first.tensor(kRandomState).bytes), first.header.step, world_.rank()));
   note_resumed(first, merged.workers);
   if (world_.rank() == 0) say_what_is_not_kept(merged.workers);

@@ -86,6 +86,8 @@ std::vector<StateBlock> DecentralizedDataParallel::Impl::state() {
   for (const ParameterGroup& group : groups_)
     numbers.insert(numbers.end(), {group.lr, group.weight_decay});
   blocks.push_back(owned_block(kGroups, torch::tensor(numbers, torch::kFloat64).reshape({-1, 2})));
+  if (corrects_noise_)
+    blocks.push_back(owned_block(kNoise, torch::tensor(noise_.state(), torch::kFloat64).reshape({-1, 2})));
   blocks.push_back(owned_block(kRandomState, compat::random_state(torch::kCPU)));
   const torch::Device device = device_->torch_device();
   if (!device.is_cpu()) blocks.push_back(owned_block(kDeviceRandomState, compat::random_state(device)));

@@ -7,6 +7,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/optim/algorithm.h"
 #include "kith/train/data_parallel_impl.h"
 
 namespace kith::train {
@@ -40,12 +41,43 @@ engine::SegmentInput DecentralizedDataParallel::Impl::input(std::size_t i) {
   if (synced_ ? !table_->frozen(i) : !arrived_[i]) gradients_[i] = table_->gradient(i);
   const ParameterGroup& group = groups_[group_of_[i]];
   engine::SegmentInput input;
-  input.lr = group.lr;
-  input.decay = group.weight_decay;
+  const double factor = rate_factor(i);
+  input.lr = factor * group.lr;
+  // Decoupled decay is no matter of noise: lr * decay stays what it was.
+  input.decay = options_.optimizer.ends_with("adamw") ? group.weight_decay / factor : group.weight_decay;
   if (!gradients_[i].defined()) return input;
   input.gradient = gradients_[i].data_ptr();
   input.gradient_type = type_of(gradients_[i]);
   return input;
+}
+
+// Gradient tracking steps by an estimate of everybody's mean.
+bool DecentralizedDataParallel::Impl::noise_shortens_steps() const {
+  return options_.optimizer != "sgd" && !engine_options_.external_optimizer && world_.size() > 1 &&
+         optim::exchange_of(engine_options_.algorithm) == optim::Exchange::models &&
+         !optim::make_algorithm<float>(engine_options_.algorithm)->mixes_gradients();
+}
+
+double DecentralizedDataParallel::Impl::rate_factor(std::size_t i) {
+  return corrects_noise_ ? noise_rate(noise_.share(i), world_.size()) : 1;
+}
+
+double DecentralizedDataParallel::Impl::rate_factor(const std::string& parameter) {
+  for (std::size_t i = 0; i < table_->size(); ++i) {
+    if (std::ranges::find(table_->names(i), parameter) != table_->names(i).end()) return rate_factor(i);
+  }
+  throw InputError(cat("the module has no parameter '", parameter, "'"), "rate_factor",
+                   "a name of named_parameters()");
+}
+
+void DecentralizedDataParallel::Impl::measure_noise(double share) {
+  if (!(share > 0 && share < 1))
+    throw InputError(cat("a share of ", share), "measure_noise", "more than 0 and less than 1 of the batch");
+  if (!corrects_noise_) return;
+  std::vector<torch::Tensor> gradients;
+  for (std::size_t i = 0; i < table_->size(); ++i)
+    gradients.push_back(table_->gradient(i));
+  noise_.take_part(gradients, share);
 }
 
 std::vector<engine::SegmentInput> DecentralizedDataParallel::Impl::inputs() {
@@ -132,6 +164,7 @@ StepReport DecentralizedDataParallel::Impl::step(const StepOptions& step_options
                      "step(optimizer)");
   }
   const std::vector<engine::SegmentInput> own = inputs();
+  noise_.take_whole(gradients_, *device_);
   device_->enter();
   return finish_step(
       engine_->step(own, {step_options.gradient_scale, std::exchange(max_norm_, {}), options_.non_finite}));

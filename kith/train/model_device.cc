@@ -12,7 +12,7 @@ class HostModelDevice final : public ModelDevice {
   kernels::Device& device() override { return kernels::host_device(); }
   void enter() override {}
   void leave() override {}
-  PendingValue read(const torch::Tensor& number) override { return {number.detach().clone(), nullptr}; }
+  PendingValue read(const torch::Tensor& numbers) override { return {numbers.detach().clone(), nullptr}; }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include <torch/types.h>
 
@@ -8,16 +9,20 @@
 
 namespace kith::train {
 
-// A number that torch computes, on its way to the host. Asking for it does not wait for work that torch was
-// given later.
+// Numbers that torch computes, on their way to the host. Asking for them does not wait for work that torch
+// was given later.
 class PendingValue {
  public:
   PendingValue() = default;
   PendingValue(torch::Tensor value, kernels::Mark mark) : value_(std::move(value)), mark_(std::move(mark)) {}
-  // Waits until it is there.
-  double get() const {
+  // Waits until it is there. REQUIRES: one number.
+  double get() const { return values().at(0); }
+  // Waits until they are there.
+  std::vector<double> values() const {
     kernels::wait(mark_);
-    return value_.item<double>();
+    const torch::Tensor wide = value_.to(torch::kFloat64).contiguous();
+    const double* const first = wide.data_ptr<double>();
+    return {first, first + wide.numel()};
   }
 
  private:
@@ -39,8 +44,7 @@ class ModelDevice {
   virtual void enter() = 0;
   virtual void leave() = 0;
 
-  // REQUIRES: one element.
-  virtual PendingValue read(const torch::Tensor& number) = 0;
+  virtual PendingValue read(const torch::Tensor& numbers) = 0;
 };
 
 // InputError for a device that this build, or this machine, does not have.

@@ -8,6 +8,7 @@ inline constexpr const char* kGroups = "groups";
 inline constexpr const char* kRandomState = "random";
 inline constexpr const char* kDeviceRandomState = "random.device";
 inline constexpr const char* kOptimizer = "optimizer";
+inline constexpr const char* kNoise = "noise";
 inline constexpr const char* kPosition = "position";
 
 }  // namespace kith::train

@@ -122,7 +122,7 @@ def exp(n):
     return torch.stack(rounds).to(device)
 
 
-def update(method, model, x, g, noise, state, w, lr, b1, b2, k, n, more):
+def update(method, model, x, g, noise, first, state, w, lr, b1, b2, k, n, more):
     """One step of all workers of a job. x, g [runs * n, size]; noise is ((a - b) / 2)^2 of the gradients a, b of the two halves of each worker's batch.
 
     ar      all-reduce: the mean gradient            dec     every worker its own second moment
@@ -149,6 +149,7 @@ def update(method, model, x, g, noise, state, w, lr, b1, b2, k, n, more):
         g = over(g)
     clip = (1 / (g.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1.0)
     g, noise = g * clip, noise * clip * clip
+    old_m, old_v = state["m"].clone(), state["v"].clone()
     m, v = b1 * state["m"] + (1 - b1) * g, b2 * state["v"] + (1 - b2) * g * g
     seen = v / (1 - b2 ** k)
     rho = None
@@ -177,6 +178,7 @@ def update(method, model, x, g, noise, state, w, lr, b1, b2, k, n, more):
         signal = (running("a", blocks(g * state["last"], size)).abs() / (running("d", blocks(g * g, size)) + 1e-30)).clamp(0, 1)
         seen = seen * spread(1 / n * more["floor"] + (1 - 1 / n * more["floor"]) * signal, size)
         state["last"].copy_(g)
+    mix = lambda t: (w @ t.view(-1, n, t.shape[-1])).view(t.shape)
     d = (m / (1 - b1 ** k)) / (seen.sqrt() + 1e-8)
     if "al" in more:
         ahead = more["al"]
@@ -186,8 +188,13 @@ def update(method, model, x, g, noise, state, w, lr, b1, b2, k, n, more):
         state["back"].copy_((1 - ahead) * lr * d)
     state["m"].copy_(m)
     state["v"].copy_(v)
-    mix = lambda t: (w @ t.view(-1, n, t.shape[-1])).view(t.shape)
     shrink = 1 - lr * 0.1 * model.decay
+    if more.get("mid"):  # neighbours get, half-way through the batch, where the first half alone would lead
+        first = first * (1 / (first.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1.0)
+        ahead = (b2 * old_v + (1 - b2) * first * first) / (1 - b2 ** k) * (seen / (v / (1 - b2 ** k) + 1e-30))
+        p = x * shrink - lr * ((b1 * old_m + (1 - b1) * first) / (1 - b1 ** k)) / (ahead.sqrt() + 1e-8)
+        x.copy_(x * shrink - lr * d + mix(p) - p)
+        return
     x.copy_(mix(x * shrink - lr * d) if more.get("atc") else mix(x) * shrink - lr * d)
 
 
@@ -236,8 +243,8 @@ class Batch:
                 rounds = self.topologies[job.get("topo", "aer")]
                 w = rounds.index_select(0, ((self.k - 1) % len(rounds)).long().view(1))[0]
                 own = slice(j * self.per_job, (j + 1) * self.per_job)
-                more = {"floor": job.get("floor", 1.0), **{key: job[key] for key in ("atc", "al") if key in job}}
-                UPDATE(job["m"], self.model, self.x[own], g[own], noise[own], self.states[j], w, curve * job["lr"], job.get("b1", 0.9), job.get("b2", 0.98),
+                more = {"floor": job.get("floor", 1.0), **{key: job[key] for key in ("atc", "al", "mid") if key in job}}
+                UPDATE(job["m"], self.model, self.x[own], g[own], noise[own], a[own], self.states[j], w, curve * job["lr"], job.get("b1", 0.9), job.get("b2", 0.98),
                        self.k, self.n, more)
 
     def train(self, validation):

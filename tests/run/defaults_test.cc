@@ -78,7 +78,7 @@ TEST(Defaults, AreTheEnginesOwn) {
   EXPECT_EQ(own.algorithm, "awc");
   EXPECT_EQ(own.optimizer.name, "adamw");
   EXPECT_EQ(own.optimizer.beta1, 0.9);
-  EXPECT_EQ(own.optimizer.beta2, 0.98);
+  EXPECT_EQ(own.optimizer.beta2, 0.95);
   EXPECT_FALSE(own.wire.has_value());
 }
 

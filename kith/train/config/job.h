@@ -63,6 +63,7 @@ struct Job {
     double beta2 = Options{}.beta2;
     double eps = Options{}.eps;
     std::int64_t commit_every = Options{}.commit_every;
+    std::int64_t noise_every = 8;  // 0: never
   } optimizer;
   struct {
     std::string curve = "cosine";

@@ -220,6 +220,12 @@ const std::array kSchema{
         .doc = "accum-adam, accum-adamw: steps between commits of the moments.",
         .interval = "[1, 1000000]"},
 
+    Key{.name = "optimizer.noise_every",
+        .field = [](Job& j) -> Field { return &j.optimizer.noise_every; },
+        .doc = "adam family, averaging models: steps between measurements of the gradients' noise, which the "
+               "rates are corrected for; 0 for none.",
+        .interval = "[0, 1000000]"},
+
     Key{.name = "rate.curve",
         .field = [](Job& j) -> Field { return &j.rate.curve; },
         .doc = "How the learning rate goes after the warm-up.",

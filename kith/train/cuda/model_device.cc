@@ -29,9 +29,10 @@ class CudaModelDevice final : public ModelDevice {
     if (const auto other = other_stream()) other->after(device_->compute().mark());
   }
 
-  PendingValue read(const torch::Tensor& number) override {
-    torch::Tensor here = torch::empty({}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true));
-    here.copy_(number.detach().to(torch::kFloat64).reshape({}), /*non_blocking=*/true);
+  PendingValue read(const torch::Tensor& numbers) override {
+    torch::Tensor here =
+        torch::empty({numbers.numel()}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true));
+    here.copy_(numbers.detach().to(torch::kFloat64).reshape({-1}), /*non_blocking=*/true);
     enter();
     return {std::move(here), device_->compute().mark()};
   }

@@ -145,6 +145,7 @@ void MetricsFile::write(const StepMetrics& m) {
   add(totals_, m);
   Json json{{"kind", "step"}, {"step", m.step}, {"epoch", m.epoch}, {"loss", m.loss}, {"lr", m.lr}};
   if (m.gradient_norm) json["gradient_norm"] = *m.gradient_norm;
+  if (m.noise) json["noise"] = *m.noise;
   if (m.skipped) json["skipped"] = true;
   json["seconds"] = m.seconds;
   json["waited_seconds"] = m.waited_seconds;

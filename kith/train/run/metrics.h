@@ -16,6 +16,7 @@ struct StepMetrics {
   double loss = 0;
   double lr = 0;
   std::optional<double> gradient_norm;
+  std::optional<double> noise;  // share of the gradients' squares so far, in a step that measures it
   bool skipped = false;
   double seconds = 0;  // the whole iteration
   double waited_seconds = 0;

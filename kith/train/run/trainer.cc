@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -43,6 +44,10 @@ Options wrapper_options(const TrainerOptions& options) {
                      .weight_decay = 0.0}};
   wrapper.resume_from = options.resume_from;
   return wrapper;
+}
+
+double two_digits(double value) {
+  return std::round(100 * value) / 100;
 }
 
 class Trainer {
@@ -174,12 +179,61 @@ class Trainer {
     return loss_of(job_, *model_, batch);
   }
 
-  // Forward and backward; the gradients add up in the parameters. Returns the loss.
-  PendingValue accumulate_gradient() {
-    const torch::Tensor loss = forward(loader_.next());
+  // Forward and backward; the gradients add up in the parameters. The loss counts by `weight`.
+  void accumulate_gradient(const Batch& batch, PendingMetrics& now, double weight = 1) {
+    const torch::Tensor loss = weight * forward(batch);
     const auto backward = span("backward");
     (scales_loss() ? scaler_.scale(loss) : loss).backward();
-    return wrapped_.read(loss);
+    now.losses.push_back(wrapped_.read(loss));
+  }
+
+  bool measures_noise() const {
+    return wrapped_.corrects_noise() && job_.optimizer.noise_every > 0 &&
+           wrapped_.steps() % job_.optimizer.noise_every == 0;
+  }
+
+  // Of the whole step. Where noise is measured, the batches are parted in the middle; one batch is cut in
+  // two.
+  void accumulate_gradients(PendingMetrics& now) {
+    const std::int64_t batches = job_.train.accumulate;
+    const bool measures = measures_noise();
+    for (std::int64_t i = 1; i < batches; ++i) {
+      const auto guard = wrapped_.no_sync();
+      accumulate_gradient(loader_.next(), now);
+      if (measures && i == batches / 2)
+        wrapped_.measure_noise(static_cast<double>(i) / static_cast<double>(batches));
+    }
+    const Batch last = loader_.next();
+    const std::int64_t samples = last.input.size(0);
+    if (!measures || batches > 1 || samples == 1) return accumulate_gradient(last, now);
+    const std::int64_t half = samples / 2;
+    const double share = static_cast<double>(half) / static_cast<double>(samples);
+    const auto part = [&](std::int64_t first, std::int64_t count) {
+      const std::int64_t targets = last.target.size(0) / samples;
+      return Batch{last.input.narrow(0, first, count),
+                   last.target.narrow(0, first * targets, count * targets)};
+    };
+    accumulate_gradient(part(0, half), now, share);
+    wrapped_.measure_noise(share);
+    accumulate_gradient(part(half, samples - half), now, 1 - share);
+  }
+
+  // Once, when there is something to say: what became of the rate, and why.
+  void note_rates() {
+    if (noted_rates_ || !progress_ || wrapped_.noise_share() == 0) return;
+    noted_rates_ = true;
+    double least = std::numeric_limits<double>::infinity();
+    double most = 0;
+    for (const ParameterGroup& group : wrapped_.parameter_groups()) {
+      for (const std::string& name : group.parameters) {
+        least = std::min(least, wrapped_.rate_factor(name));
+        most = std::max(most, wrapped_.rate_factor(name));
+      }
+    }
+    progress_->note(cat("rates: ", two_digits(wrapped_.noise_share()),
+                        " of a worker's squared gradient is noise, which a mean over ", world_.size(),
+                        " workers would not have; each parameter's rate is multiplied by ", two_digits(least),
+                        " to ", two_digits(most), " (optimizer.noise_every = 0 leaves it)"));
   }
 
   void iterate() {
@@ -190,11 +244,9 @@ class Trainer {
     now.metrics.lr = lr_at(lr_, wrapped_.steps());
     wrapped_.set_lr(now.metrics.lr);
     wrapped_.zero_grad();
-    for (std::int64_t i = 1; i < job_.train.accumulate; ++i) {
-      const auto guard = wrapped_.no_sync();
-      now.losses.push_back(accumulate_gradient());
-    }
-    now.losses.push_back(accumulate_gradient());
+    if (measures_noise() && wrapped_.steps() > 0) now.metrics.noise = wrapped_.noise_share();
+    note_rates();
+    accumulate_gradients(now);
     step(now);
     // On a GPU these have arrived while this step was under way.
     flush_metrics();
@@ -338,6 +390,7 @@ class Trainer {
   StopRequests requests_;
   MetricsFile metrics_;
   Clock::Time saved_;  // when there was nothing new to save, last
+  bool noted_rates_ = false;
   std::optional<PendingMetrics> pending_;
   std::unique_ptr<Progress> progress_;  // worker 0
   std::optional<EvalMetrics> last_;
