@@ -45,11 +45,11 @@ class Bucket {
   virtual void share_start(Collectives& collectives, Deadline deadline) = 0;
   virtual void publish_first(const StepContext& first) = 0;
 
-  // All-reduce: averages the gradients with everybody; called by the communication thread, in the order of
-  // the buckets. `ready`: when the gradients are in place.
+  // Averages the gradients with everybody, or with one's node; called by the communication thread, in the
+  // order of the buckets. `ready`: when the gradients are in place.
   virtual void reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
                                 Deadline deadline) = 0;
-  // All-reduce: writes the averaged gradients to `to`, by segment, and marks those that there are. The step
+  // Writes the averaged gradients to `to`, by segment, and marks those that there are. The step
   // that follows uses its inputs' gradients.
   virtual void hand_out_means(std::span<void* const> to, std::vector<bool>& there) = 0;
   // The gradients that the step will use.

@@ -99,15 +99,16 @@ class Engine {
   std::vector<void*> places(std::size_t segment) const;
   Layout layout() const;  // alternating or staged
 
-  // All-reduce only: segment i's gradient is final; its bucket is averaged in the background once it is
-  // complete. Segments never reported are taken at step(). No-op for the other algorithms.
+  // Where gradients are averaged (all-reduce, EngineOptions::inside): segment i's is final; its bucket is
+  // averaged in the background once it is complete. Segments never reported are taken at step(). Else a
+  // no-op.
   void gradient_ready(std::size_t segment, const SegmentInput& input);
 
   // Norm of the gradients that the next step will use, over all segments, in double. Waits for the device,
-  // and for all-reduce for the averages.
+  // and where gradients are averaged for the averages.
   double gradient_norm(std::span<const SegmentInput> inputs);
 
-  // All-reduce only: waits until the gradients are averaged and writes the mean of segment i's to to[i], on
+  // Where gradients are averaged: waits until they are and writes the mean of segment i's to to[i], on
   // the device, in the segment's own type; it may be the gradient itself. False for a segment of which nobody
   // has one, whose to[i] stays as it is. The next step takes the gradients of its own inputs for the means,
   // changed or not.

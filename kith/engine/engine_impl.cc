@@ -8,6 +8,7 @@
 #include "kith/base/error.h"
 #include "kith/base/rng.h"
 #include "kith/engine/model_cut.h"
+#include "kith/engine/node_schedule.h"
 #include "kith/engine/typed_bucket.h"
 
 namespace kith::engine {
@@ -19,6 +20,28 @@ constexpr int kReductionsOverMachines = 3;
 // Keeps no state where somebody else steps.
 optim::OptimizerOptions local_rule(const EngineOptions& options) {
   return options.external_optimizer ? optim::OptimizerOptions{.name = "sgd"} : options.optimizer;
+}
+
+std::unique_ptr<graph::Schedule> schedule_of(const World& world, const EngineOptions& options) {
+  const graph::Shape& shape = options.schedule.shape;
+  if (shape.workers() != world.size()) {
+    throw InputError(
+        cat("shape ", shape.text(), " has ", shape.workers(), " workers, the world has ", world.size()),
+        "nodes", "give a shape whose workers add up");
+  }
+  if (!nodes_are_models(options)) return graph::make_schedule(options.schedule);
+  return make_node_schedule(options.schedule, gossip::machines_of(*world.transport, world.members));
+}
+
+// Those with whom gradients are averaged: everybody, or one's node.
+World mates_of(const World& world, const EngineOptions& options) {
+  World mates = world;
+  if (!nodes_are_models(options)) return mates;
+  const graph::Shape& shape = options.schedule.shape;
+  const int node = shape.node_of(world.rank());
+  const auto first = world.members.workers.begin() + shape.first_of(node);
+  mates.members.workers.assign(first, first + shape.size_of(node));
+  return mates;
 }
 
 World with_transport(World world, comm::Transport& transport) {
@@ -40,15 +63,16 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
       segments_(std::move(segments)),
       rules32_((validate(options_), options_)),
       rules64_(options_),
-      schedule_(graph::make_schedule(options_.schedule)),
+      schedule_(schedule_of(world_, options_)),
+      mates_(mates_of(world_, options_)),
       collectives_(world_, options_.name, options_.patience),
       work_(device),
       failure_(world_.self()) {
   require_matching_schedule();
   if (averages_gradients(options_)) {
-    reducers_ = world_.device_reducers({cat(options_.name, "/gradient"), world_.transport, world_.store,
-                                        world_.members, world_.clock, &device, deadline(),
-                                        transport_.cancellation()});
+    reducers_ = world_.device_reducers(
+        {cat(options_.name, "/gradient/", mates_.members.workers.front().value), world_.transport,
+         world_.store, mates_.members, world_.clock, &device, deadline(), transport_.cancellation()});
   }
   make_buckets();
   if (averages_gradients(options_)) open_reduction();
@@ -66,11 +90,6 @@ Engine::Impl::~Impl() {
 }
 
 void Engine::Impl::require_matching_schedule() const {
-  if (schedule_->workers() != world_.size()) {
-    throw InputError(cat("shape ", schedule_->shape().text(), " has ", schedule_->workers(),
-                         " workers, the world has ", world_.size()),
-                     "nodes", "give a shape whose workers add up");
-  }
   const optim::Algorithm<float>& algorithm = *rules32_.algorithm;
   if (algorithm.exchange() != optim::Exchange::models ||
       schedule_->directed() == algorithm.needs_directed_schedule())
@@ -110,7 +129,7 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   bucket.wire = options_.wire.value_or(dtype_of<T>());
   // A wire is never wider than the arithmetic.
   if (size_of(bucket.wire) >= sizeof(T)) bucket.wire = dtype_of<T>();
-  bucket.averages_gradients = averages_gradients(options_);
+  if (averages_gradients(options_)) bucket.mates = &mates_;
   bucket.reducers = reducers_.get();
   bucket.moved_outside = options_.external_optimizer;
   bucket.patience = options_.patience;
@@ -139,8 +158,9 @@ Layout Engine::Impl::layout_of(const BucketPlan& plan, bool can_alternate, DType
 }
 
 void Engine::Impl::open_reduction() {
-  const std::vector<int>& machines = world_.transport->machines();
-  const bool far = std::any_of(machines.begin(), machines.end(), [](int machine) { return machine > 0; });
+  const std::vector<int> machines = gossip::machines_of(*world_.transport, mates_.members);
+  const bool far =
+      std::any_of(machines.begin(), machines.end(), [&](int machine) { return machine != machines.front(); });
   BackgroundReductionOptions reduction;
   reduction.segments = segments_.size();
   for (const auto& bucket : buckets_)
@@ -158,7 +178,7 @@ void Engine::Impl::start() {
     for (const auto& bucket : buckets_)
       bucket->share_start(collectives_, deadline());
   }
-  resume();
+  publish_first();
 }
 
 void Engine::Impl::restore(std::int64_t step) {
@@ -169,6 +189,35 @@ void Engine::Impl::restore(std::int64_t step) {
 }
 
 void Engine::Impl::resume() {
+  publish_first();
+  if (nodes_are_models(options_)) require_same_state();
+}
+
+void Engine::Impl::require_same_state() {
+  std::uint64_t digest = 0;
+  for (const StateSpan& span : state()) {
+    for (const std::byte byte : span.bytes)
+      digest = (digest ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ULL;  // FNV-1a
+    digest = mix_bits(digest);
+  }
+  const std::vector<double> all =
+      gather(static_cast<double>(digest >> 11));  // all of whose bits a double holds
+  const graph::Shape& shape = options_.schedule.shape;
+  for (Rank rank = 0; rank < world_.size(); ++rank) {
+    const Rank first = shape.first_of(shape.node_of(rank));
+    const double mine = all[static_cast<std::size_t>(rank)], other = all[static_cast<std::size_t>(first)];
+    if (std::isnan(mine) || std::isnan(other)) {
+      throw Error(cat(world_.members.at(std::isnan(mine) ? rank : first), " did not come"), options_.name,
+                  "look at that worker's log");
+    }
+    if (mine == other) continue;
+    throw InputError(cat(world_.members.at(first), " and ", world_.members.at(rank),
+                         " are of one node and resume different models"),
+                     "inside", "resume what was saved with it and with these nodes, or leave it at none");
+  }
+}
+
+void Engine::Impl::publish_first() {
   const std::vector<StepContext> first = contexts({});
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     buckets_[b]->publish_first(first[b]);

@@ -65,6 +65,10 @@ class Engine::Impl {
   std::unique_ptr<Bucket> make_bucket(const Rules<T>& rules, std::size_t index, const BucketPlan& plan);
   Layout layout_of(const BucketPlan& plan, bool can_alternate, DType wire) const;
   void open_reduction();
+  void publish_first();
+  // Nodes that are one model each: their workers hold the same state.
+  void require_same_state();
+  void require_everybody(const StepReport& report) const;
   Deadline deadline() const { return world_.clock->now() + options_.patience; }
 
   StepReport run_step(std::span<const SegmentInput> inputs, const StepOptions& options);
@@ -82,6 +86,7 @@ class Engine::Impl {
   const Rules<float> rules32_;
   const Rules<double> rules64_;
   const std::unique_ptr<graph::Schedule> schedule_;
+  const World mates_;                                 // with whom gradients are averaged, if at all
   std::unique_ptr<gossip::DeviceReducers> reducers_;  // null: gradients go through host memory
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::size_t> first_bucket_;  // by segment: where it begins

@@ -69,7 +69,17 @@ StepReport Engine::Impl::run_step(std::span<const SegmentInput> inputs, const St
     report.waited += reduction_->waited();
     reduction_->reset();
   }
+  if (nodes_are_models(options_)) require_everybody(report);
   return report;
+}
+
+void Engine::Impl::require_everybody(const StepReport& report) const {
+  if (report.late.empty() && report.lost.empty()) return;
+  const bool gone = !report.lost.empty();
+  throw Error(cat(gone ? report.lost.front() : report.late.front(), gone ? " is gone" : " is late",
+                  ", and the workers of a node are no longer one model"),
+              cat(world_.self(), ", step ", report.step),
+              "look at that worker's log; go on from the last checkpoint");
 }
 
 void Engine::Impl::gradient_ready(std::size_t segment, const SegmentInput& input) {
@@ -110,7 +120,7 @@ double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
 
 std::vector<bool> Engine::Impl::mean_gradients(std::span<const SegmentInput> inputs,
                                                std::span<void* const> to) {
-  KITH_CHECK(reduction_ != nullptr, "only all-reduce averages gradients");
+  KITH_CHECK(reduction_ != nullptr, "gradients are averaged by all-reduce, or inside nodes");
   KITH_CHECK_EQ(to.size(), segments_.size(), "one destination per segment");
   return failure_.guard(cat("step ", steps_), [&] {
     reduction_->finish(inputs);

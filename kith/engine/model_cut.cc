@@ -1,5 +1,6 @@
 #include "kith/engine/model_cut.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kith/graph/stagger.h"
@@ -40,7 +41,7 @@ ModelCut cut_model(std::span<const Segment> segments, const EngineOptions& optio
   const std::int64_t turns = exchanges && options.stagger ? graph::turns_of(schedule) : 1;
   if (!options.cut.empty()) return staggered(plans_of(options.cut, segments), turns).first;
   const std::size_t bytes =
-      bucket_bytes(segments, options, averages_gradients(options) ? kAllReduceParts : turns);
+      bucket_bytes(segments, options, averages_gradients(options) ? std::max(kAllReduceParts, turns) : turns);
   auto [whole, fullest] = staggered(cut_buckets(segments, bytes), turns);
   if (fullest <= kUneven || options.layout == Layout::alternating || !graph::crosses_nodes(schedule))
     return whole;

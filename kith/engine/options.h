@@ -30,6 +30,12 @@ using Cut = std::vector<std::vector<CutPart>>;
 struct EngineOptions {
   std::string name = "model";     // distinguishes several models in one process; the same on every worker
   std::string algorithm = "awc";  // awc, atc, dsgt, sgp, allreduce, none
+  // What the workers of a node do beside the algorithm.
+  //   none       nothing: every worker is a model of its own
+  //   allreduce  they average gradients before each step. A node is then one model, with the same bits on all
+  //              its workers, and the algorithm runs between nodes (kith/engine/node_schedule.h). A step in
+  //              which a worker is late or lost fails
+  std::string inside = "none";
   optim::OptimizerOptions optimizer;
   // Somebody else's optimizer moves the parameters, at their address, before each step; `optimizer` and the
   // gradients are then not used. With awc: x_i(t+1) = y_i + sum_j W[i,j] (x_j(t) - x_i(t)), y_i what it made
@@ -53,7 +59,13 @@ struct EngineOptions {
 // InputError for an impossible combination.
 void validate(const EngineOptions& options);
 
-// Whether workers average gradients before a step: all-reduce.
+// What `inside` may be.
+std::vector<std::string> inside_names();
+
+// Whether the workers of a node are one model: `inside` is allreduce.
+bool nodes_are_models(const EngineOptions& options);
+
+// Whether workers average gradients before a step: all of them (all-reduce), or those of a node.
 bool averages_gradients(const EngineOptions& options);
 
 }  // namespace kith::engine

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kith/base/text.h"
 #include "kith/engine/bucket_average.h"
 
 namespace kith::engine {
@@ -15,10 +16,10 @@ kernels::Vector own_gradient(const BucketPart& part, const SegmentInput& input) 
 }
 
 template <class T>
-std::unique_ptr<GradientReduction<T>> open_reduction(const World& world, const TypedBucketOptions& options) {
-  if (!options.averages_gradients) return nullptr;
+std::unique_ptr<GradientReduction<T>> open_reduction(const TypedBucketOptions& options) {
+  if (!options.mates) return nullptr;
   GradientReductionOptions reduction;
-  reduction.name = options.name + "/gradient";
+  reduction.name = cat(options.name, "/gradient/", options.mates->members.workers.front().value);
   reduction.count = options.plan.count;
   for (const Placed& placed : options.plan.segments)
     reduction.firsts.push_back(placed.first);
@@ -26,7 +27,7 @@ std::unique_ptr<GradientReduction<T>> open_reduction(const World& world, const T
   reduction.patience = options.patience;
   reduction.device = &options.work->device;
   reduction.reducers = options.reducers;
-  return std::make_unique<GradientReduction<T>>(world, reduction);
+  return std::make_unique<GradientReduction<T>>(*options.mates, reduction);
 }
 
 template <class T>
@@ -63,7 +64,7 @@ TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& option
       state_(model_, {options.name, local.states(), algorithm.states()}),
       channels_(open_channels<T>(world, options, channel_specs_)),
       step_({world.rank(), options.moved_outside, model_, state_, channels_, channel_specs_, local}),
-      reduction_(open_reduction<T>(world, options)) {
+      reduction_(open_reduction<T>(options)) {
   if (model_.alternating()) model_.lie_in(*channels_.front());
 }
 

@@ -21,8 +21,8 @@ struct TypedBucketOptions {
   BucketPlan plan;
   std::uint64_t digest = 0;
   DType wire = DType::f32;
-  Layout layout = Layout::staged;  // alternating or staged
-  bool averages_gradients = false;
+  Layout layout = Layout::staged;              // alternating or staged
+  const World* mates = nullptr;                // gradients are averaged with its members; null: they are not
   gossip::DeviceReducers* reducers = nullptr;  // for that; null: through host memory
   bool moved_outside = false;                  // EngineOptions::external_optimizer
   Clock::Duration patience{};

@@ -51,9 +51,11 @@ engine::SegmentInput DecentralizedDataParallel::Impl::input(std::size_t i) {
   return input;
 }
 
-// Gradient tracking steps by an estimate of everybody's mean.
+// Gradient tracking steps by an estimate of everybody's mean. The workers of a node that is one model would
+// measure different shares, and part.
 bool DecentralizedDataParallel::Impl::noise_shortens_steps() const {
   return options_.optimizer != "sgd" && !engine_options_.external_optimizer && world_.size() > 1 &&
+         !engine::nodes_are_models(engine_options_) &&
          optim::exchange_of(engine_options_.algorithm) == optim::Exchange::models &&
          !optim::make_algorithm<float>(engine_options_.algorithm)->mixes_gradients();
 }

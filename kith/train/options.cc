@@ -20,6 +20,7 @@ engine::EngineOptions engine_options(const Options& options, std::span<const int
   engine::EngineOptions engine;
   engine.name = options.name;
   engine.algorithm = options.algorithm;
+  engine.inside = options.inside;
   engine.external_optimizer = options.optimizer == "external";
   if (!engine.external_optimizer) engine.optimizer.name = options.optimizer;
   engine.optimizer.beta1 = options.beta1;

@@ -51,6 +51,8 @@ struct Options {
   // Workers per node as the topology sees them, "2,2" or "2x2". Empty: one node per machine.
   std::string nodes = {};
   std::string algorithm = engine::EngineOptions{}.algorithm;  // awc, atc, dsgt, sgp, allreduce, none
+  // "allreduce": the workers of a node average gradients and are one model, nodes average models.
+  std::string inside = engine::EngineOptions{}.inside;
   // sgd, adam, adamw, accum-adam, accum-adamw; or "external" for one of your own: step(optimizer).
   std::string optimizer = optim::OptimizerOptions{}.name;
   double beta1 = optim::OptimizerOptions{}.beta1;  // adam family

@@ -7,6 +7,7 @@
 #include "kith/base/error.h"
 #include "kith/base/log.h"
 #include "kith/base/text.h"
+#include "kith/engine/node_schedule.h"
 #include "kith/graph/schedule.h"
 #include "kith/optim/algorithm.h"
 
@@ -85,7 +86,9 @@ void check_topology(const Job& job, const Origins& origins) {
   if (!averages_models(job)) return;
   std::unique_ptr<graph::Schedule> schedule;
   try {
-    schedule = graph::make_schedule(engine_options(job).schedule);
+    const engine::EngineOptions options = engine_options(job);
+    schedule = graph::make_schedule(
+        engine::nodes_are_models(options) ? engine::between_nodes(options.schedule) : options.schedule);
   } catch (const InputError& error) {
     throw InputError(error.what(), place_of(origins, "topology.name"));
   }
@@ -115,10 +118,15 @@ void check_output(const Job& job, const Origins& origins) {
 }
 
 void check_engine(const Job& job, const Origins& origins) {
+  Job apart = job;
+  apart.algorithm.inside = "none";
+  const char* key = "algorithm.name";
   try {
+    engine::validate(engine_options(apart));
+    key = "algorithm.inside";
     engine::validate(engine_options(job));
   } catch (const InputError& error) {
-    throw InputError(error.what(), place_of(origins, "algorithm.name"));
+    throw InputError(error.what(), place_of(origins, key));
   }
 }
 
@@ -159,6 +167,7 @@ Options options_of(const Job& job) {
   options.topology = job.topology.name;
   options.nodes = job.world.nodes;
   options.algorithm = job.algorithm.name;
+  options.inside = job.algorithm.inside;
   options.optimizer = job.optimizer.name;
   options.beta1 = job.optimizer.beta1;
   options.beta2 = job.optimizer.beta2;

@@ -49,6 +49,7 @@ struct Job {
   } train;
   struct {
     std::string name = Options{}.algorithm;
+    std::string inside = Options{}.inside;
     std::int64_t mix_every = Options{}.mix_every;
     bool stagger = Options{}.stagger;
     double patience_seconds = seconds(Options{}.patience);

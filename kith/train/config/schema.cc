@@ -4,6 +4,7 @@
 #include <array>
 
 #include "kith/comm/device_backends.h"
+#include "kith/engine/options.h"
 #include "kith/graph/schedule.h"
 #include "kith/optim/algorithm.h"
 #include "kith/optim/options.h"
@@ -170,6 +171,10 @@ const std::array kSchema{
         .doc = "How workers combine: awc, atc, dsgt and sgp with neighbours, allreduce with everybody, none "
                "not at all.",
         .choices = optim::algorithm_names},
+    Key{.name = "algorithm.inside",
+        .field = [](Job& j) -> Field { return &j.algorithm.inside; },
+        .doc = "allreduce: the workers of a node average gradients and are one model, nodes average models.",
+        .choices = engine::inside_names},
     Key{.name = "algorithm.mix_every",
         .field = [](Job& j) -> Field { return &j.algorithm.mix_every; },
         .doc = "Steps between rounds of mixing.",

@@ -1,0 +1,126 @@
+// Gradients inside, models outside: Options::inside.
+#include <gmock/gmock.h>
+
+#include "kith/train/checkpoint.h"
+#include "tests/train/support.h"
+
+namespace kith::train {
+namespace {
+
+using namespace testing;
+using support::Worker;
+using ::testing::HasSubstr;
+
+constexpr int kWorkers = 4, kSize = 2;
+
+Options inside(const std::string& algorithm, const std::string& topology = "complete") {
+  Options options = options_for(algorithm, "adamw", topology);
+  options.inside = "allreduce";
+  options.nodes = "2x2";
+  options.lr = 1e-2;
+  return options;
+}
+
+// Two workers that have the batches of a node each.
+std::vector<std::vector<double>> train_nodes(const std::string& algorithm, int steps) {
+  std::vector<std::vector<double>> models(kWorkers / kSize);
+  support::run_threads(kWorkers / kSize, [&](Worker& worker) {
+    Place place(worker);
+    Network network = make_network();
+    Options options = inside(algorithm);
+    options.inside = "none";
+    options.nodes = {};
+    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    for (int t = 0; t < steps; ++t) {
+      model.zero_grad();
+      torch::Tensor loss = loss_of(network, batch_of(kSize * worker.rank, t));
+      for (int place_in_node = 1; place_in_node < kSize; ++place_in_node)
+        loss = loss + loss_of(network, batch_of(kSize * worker.rank + place_in_node, t));
+      (loss / kSize).backward();
+      model.step();
+    }
+    models[static_cast<std::size_t>(worker.rank)] = flatten(*network);
+    return std::string();
+  });
+  return models;
+}
+
+TEST(Inside, ANodeIsAWorkerWithTheBatchesOfAll) {
+  constexpr int kSteps = 12;
+  for (const char* algorithm : {"awc", "atc", "dsgt", "none"}) {
+    const auto nodes = train_nodes(algorithm, kSteps);
+    const auto workers = train_world("inproc", kWorkers, inside(algorithm), kSteps);
+    for (int rank = 0; rank < kWorkers; ++rank) {
+      const auto& model = workers[static_cast<std::size_t>(rank)];
+      EXPECT_LT(largest_difference(model, nodes[static_cast<std::size_t>(rank / kSize)]), 1e-10)
+          << algorithm << ", worker " << rank;
+      EXPECT_EQ(model, workers[static_cast<std::size_t>(rank / kSize * kSize)]) << algorithm;
+    }
+  }
+}
+
+TEST(Inside, SyncedGradientsAreTheMeanOfTheNode) {
+  std::vector<std::vector<double>> own(kWorkers), synced(kWorkers);
+  support::run_threads(kWorkers, [&](Worker& worker) {
+    Place place(worker);
+    const auto rank = static_cast<std::size_t>(worker.rank);
+    Network network = make_network();
+    loss_of(network, batch_of(worker.rank, 0)).backward();
+    const auto gradient = [&] {
+      const torch::Tensor g = network->second->bias.grad().detach().cpu();
+      return std::vector<double>(g.data_ptr<double>(), g.data_ptr<double>() + g.numel());
+    };
+    own[rank] = gradient();
+    DecentralizedDataParallel model(network.ptr(), place.world, inside("awc"));
+    EXPECT_FALSE(model.corrects_noise());  // every worker of a node by its own numbers
+    backward(model, network);
+    model.sync_gradients();
+    synced[rank] = gradient();
+    model.step();
+    return std::string();
+  });
+  for (std::size_t rank = 0; rank < kWorkers; ++rank) {
+    const std::size_t first = rank / kSize * kSize;
+    for (std::size_t k = 0; k < own[rank].size(); ++k)
+      EXPECT_NEAR(synced[rank][k], (own[first][k] + own[first + 1][k]) / 2, 1e-14);
+  }
+}
+
+std::vector<std::string> train_on(const Options& options, int steps, const std::filesystem::path& save_to) {
+  return support::run_threads(kWorkers, [&](Worker& worker) {
+    Place place(worker);
+    Network network = make_network(torch::kFloat32);
+    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    train_steps(model, network, steps);
+    if (!save_to.empty()) save_checkpoint(model, {save_to});
+    return to_bytes(flatten(*network));
+  });
+}
+
+TEST(Inside, ResumeIsBitIdenticalToNeverHavingStopped) {
+  const support::TempFolder folder;
+  Options options = inside("awc", "aer");
+  const auto whole = train_on(options, 10, {});
+  train_on(options, 6, folder.path());
+  options.resume_from = checkpoint_path(folder.path(), 6);
+  EXPECT_EQ(train_on(options, 4, {}), whole);
+}
+
+TEST(Inside, ACheckpointOfSingleModelsIsRefused) {
+  const support::TempFolder folder;
+  Options options = inside("awc", "ring-static");
+  options.inside = "none";
+  train_on(options, 3, folder.path());
+  options.inside = "allreduce";
+  options.resume_from = checkpoint_path(folder.path(), 3);
+  support::run_threads(kWorkers, [&](Worker& worker) {
+    Place place(worker);
+    Network network = make_network(torch::kFloat32);
+    EXPECT_THAT(message_of([&] { DecentralizedDataParallel model(network.ptr(), place.world, options); }),
+                HasSubstr("resume different models"));
+    return std::string();
+  });
+}
+
+}  // namespace
+}  // namespace kith::train
