@@ -156,6 +156,7 @@ class Profiler {
     options.algorithm = algorithm;
     options.topology = "exp";  // of several machines' workers, most pairs are of two machines
     options.mix_every = 1;
+    options.inside = "none";
     const SamplerOptions sampling{.samples = dataset_.train_samples(),
                                   .workers = world_.size(),
                                   .rank = world_.rank(),
