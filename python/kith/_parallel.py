@@ -14,7 +14,7 @@ from kith._device import gpu_of, stream_of
 from kith._kith import Error, InputError, StepReport
 from kith._reduction import Reduction
 from kith._stepping import Fused, Wrapped
-from kith._table import Table, addresses_of
+from kith._table import Table
 from kith._world import World, current_world
 
 _defaults = _kith.Options()
@@ -56,6 +56,7 @@ class DecentralizedDataParallel(torch.nn.Module):
         wire: what travels: "fp32", "bf16" or "fp16"; None: in full, the parameters' own type.
         algorithm: "awc" (the neighbours' models come in while this worker computes), "atc", "allreduce", "none"; with
             ``kith.optim`` also "dsgt" and "sgp".
+        inside: "allreduce": the workers of a node average gradients and are one model, nodes average models; or "none".
         nodes: workers per node as the topology sees them, "2,2" or "2x2"; empty: one node per machine.
         world: by default the one of ``kith.init()``.
         buffers: under ``average()`` floating-point buffers are "averaged" or stay "local".
@@ -83,6 +84,7 @@ class DecentralizedDataParallel(torch.nn.Module):
         topology: str = _defaults.topology,
         wire: Optional[str] = _defaults.wire,
         algorithm: str = _defaults.algorithm,
+        inside: str = _defaults.inside,
         nodes: str = _defaults.nodes,
         world: Optional[World] = None,
         buffers: str = "averaged" if _defaults.averages_buffers else "local",
@@ -113,6 +115,7 @@ class DecentralizedDataParallel(torch.nn.Module):
 
         options = _kith.Options()
         options.topology, options.wire, options.algorithm, options.nodes = topology, wire, algorithm, nodes
+        options.inside = inside
         options.mix_every, options.stagger, options.patience = mix_every, stagger, patience
         options.bucket_bytes, options.same_start = bucket_bytes, same_start
         options.topology_seed, options.degree, options.edge_probability = topology_seed, degree, edge_probability
@@ -142,7 +145,7 @@ class DecentralizedDataParallel(torch.nn.Module):
                 self._float_buffers.close()
                 self._float_buffers = None
         self._table.note_written()
-        if algorithm == "allreduce":
+        if "allreduce" in (algorithm, inside):
             self._reduction = Reduction(self._table)
             self._reduction.engine = self._engine
         self._stepping.attach()
@@ -169,20 +172,15 @@ class DecentralizedDataParallel(torch.nn.Module):
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Gradient accumulation: backward passes in here only add up. The last one before the step runs outside."""
-        if self._reduction is None:
-            outer, self._busy = self._busy, "no_sync()"
-            try:
-                yield
-            finally:
-                self._busy = outer
-            return
-        self._reduction.paused += 1
         outer, self._busy = self._busy, "no_sync()"
+        if self._reduction is not None:
+            self._reduction.paused += 1
         try:
             yield
         finally:
             self._busy = outer
-            self._reduction.paused -= 1
+            if self._reduction is not None:
+                self._reduction.paused -= 1
 
     def clip_grad_norm(self, max_norm: float) -> None:
         """The next step scales the gradients so that their norm over the whole model is at most `max_norm`.

@@ -42,6 +42,14 @@ class _Stepping:
         self.model = model
         self.optimizer = optimizer
 
+    def attach(self) -> None:
+        """From now on the optimizer's step() is this one's."""
+        raise NotImplementedError
+
+    def detach(self) -> None:
+        """No longer. Without effect where it is not attached."""
+        raise NotImplementedError
+
     def evaluate(self, closure: Closure) -> Any:
         """All that must be right before a step, and the closure's loss."""
         model = self.model

@@ -55,6 +55,7 @@ class Table:
             raise InputError(f"module: {type(module).__name__} has no parameters of floating-point type")
         self._require_apart()
         self.addresses = [p.data_ptr() for p in self.parameters]
+        self._nothings = [p.detach().as_strided((0,), (1,)) for p in self.parameters]
         self.index = {id(p): i for i, p in enumerate(self.parameters)}
 
     @property
@@ -105,15 +106,11 @@ class Table:
     def versions(self) -> List[int]:
         return [p._version for p in self.parameters]
 
+    @torch.no_grad()
     def note_written(self) -> None:
         """A graph that was built before the engine wrote the parameters must not be used after."""
-        increment = getattr(torch.autograd.graph, "increment_version", None)
-        with torch.no_grad():
-            for parameter in self.parameters:
-                if increment is not None:
-                    increment(parameter)
-                else:
-                    parameter.detach().as_strided((0,), (1,)).zero_()
+        for nothing in self._nothings:
+            nothing.zero_()  # counts as a write to its parameter
 
     def gradient(self, i: int) -> Optional[torch.Tensor]:
         """Parameter i's gradient in the parameter's own type and layout; None where it is frozen or has none."""

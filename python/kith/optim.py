@@ -168,7 +168,7 @@ class Adam(_Fused):
     """
 
     _kith_rule = "adam"
-    _kith_fixed = ("betas", "eps")
+    _kith_fixed: Tuple[str, ...] = ("betas", "eps")
     _kith_names = {"exp_avg": "exp_avg", "exp_avg_sq": "exp_avg_sq"}
 
     def __init__(

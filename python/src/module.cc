@@ -75,6 +75,7 @@ void add_options(py::module_& m) {
       .def_readwrite("topology", &Options::topology)
       .def_readwrite("nodes", &Options::nodes)
       .def_readwrite("algorithm", &Options::algorithm)
+      .def_readwrite("inside", &Options::inside)
       .def_readwrite("optimizer", &Options::optimizer)
       .def_readwrite("beta1", &Options::beta1)
       .def_readwrite("beta2", &Options::beta2)

@@ -1,10 +1,9 @@
 """Workers for tests: processes of one machine that meet in a folder and talk over shared memory.
 
-They are forked from a process that has imported torch and never used it, so a world of four starts in a fraction of a second.
+They are forked from a process that has imported torch and neither runs backward nor uses a GPU, so a world of four starts in a fraction of a second.
 KITH_TEST_DEVICE=cuda runs everything on a GPU.
 """
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -19,6 +18,9 @@ import torch
 import kith
 
 DEVICE = torch.device(os.environ.get("KITH_TEST_DEVICE", "cpu"))
+# Programs that tests start find the same package, wherever they run.
+os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(os.path.abspath(kith.__file__)))
+torch.set_num_threads(1)
 LIMIT = 120.0  # seconds for a group of workers
 
 _fork = multiprocessing.get_context("fork")
@@ -50,7 +52,6 @@ def environment_of(worker, workers, store):
 def _main(body, worker, workers, folder, arguments):
     status = 0
     try:
-        torch.set_num_threads(1)
         set_environment(environment_of(worker, workers, os.path.join(folder, "store")))
         with kith.init(device=DEVICE) as world:
             result = body(world, *arguments)
@@ -80,6 +81,11 @@ def finish_workers(processes, limit=LIMIT):
     return [process.exitcode for process in processes]
 
 
+def load_result(folder, worker):
+    """On the CPU: the process that forks uses no GPU."""
+    return torch.load(os.path.join(folder, f"result{worker}"), map_location="cpu")
+
+
 def run_workers(workers, body, *arguments):
     """body(world, *arguments) in every worker of a world; the results by rank."""
     with tempfile.TemporaryDirectory(prefix="kith-test-") as folder:
@@ -91,7 +97,7 @@ def run_workers(workers, body, *arguments):
                     raise Crash(f"worker {worker} of {workers}:\n{file.read()}")
             if code != 0:
                 raise Crash(f"worker {worker} of {workers} ended with {code}")
-        return [torch.load(os.path.join(folder, f"result{w}")) for w in range(workers)]
+        return [load_result(folder, w) for w in range(workers)]
 
 
 def run_alone(body, *arguments):
@@ -153,17 +159,8 @@ MIXING = {  # topology -> (nodes, W_t)
 }
 
 
-@contextlib.contextmanager
-def message(test, exception, *parts):
-    """The block raises it, with all of these words."""
-    with test.assertRaises(exception) as caught:
-        yield
-    for part in parts:
-        test.assertIn(part, str(caught.exception))
-
-
 def message_of(exception, call):
-    """For workers, which have no TestCase: the words of the exception that call() raises."""
+    """The words of the exception that call() raises."""
     try:
         call()
     except exception as error:

@@ -17,6 +17,7 @@ from support import (
     environment_of,
     finish_workers,
     interrupt_self,
+    load_result,
     loss_of,
     main,
     make_net,
@@ -213,7 +214,7 @@ class Lost(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="kith-test-") as folder:
             codes = finish_workers(start_workers(2, folder, killed_neighbour, (on_lost,)))
             self.assertEqual(codes, [0, -signal.SIGKILL])
-            return torch.load(os.path.join(folder, "result0"))
+            return load_result(folder, 0)
 
     def test_a_dead_worker_is_named(self):
         told, took = self.run_with("fail")

@@ -19,14 +19,14 @@ CASES = {
         lambda p: torch.optim.SGD(p, lr=LR, momentum=0.9, nesterov=True),
         0.0,
     ),
-    "Adam": (lambda p: kith.optim.Adam(p, lr=LR), lambda p: torch.optim.Adam(p, lr=LR, betas=BETAS), 0.0),
+    "Adam": (lambda p: kith.optim.Adam(p, lr=LR, betas=BETAS), lambda p: torch.optim.Adam(p, lr=LR, betas=BETAS), 0.0),
     "AdamW": (
-        lambda p: kith.optim.AdamW(p, lr=LR, weight_decay=0.3),
+        lambda p: kith.optim.AdamW(p, lr=LR, betas=BETAS, weight_decay=0.3),
         lambda p: torch.optim.AdamW(p, lr=LR, betas=BETAS, weight_decay=0.0),
         0.3,
     ),
     "AccumAdamW": (
-        lambda p: kith.optim.AccumAdamW(p, lr=LR, weight_decay=0.2, commit_every=3),
+        lambda p: kith.optim.AccumAdamW(p, lr=LR, betas=BETAS, weight_decay=0.2, commit_every=3),
         None,
         0.2,
     ),
@@ -72,7 +72,7 @@ def against_wrapped(world, dtype):
     found = []
     for make in (
         lambda p: torch.optim.AdamW(p, lr=LR, betas=BETAS, weight_decay=0.0),
-        lambda p: kith.optim.AdamW(p, lr=LR, weight_decay=0.0),
+        lambda p: kith.optim.AdamW(p, lr=LR, betas=BETAS, weight_decay=0.0),
         lambda p: torch.optim.SGD(p, lr=LR, momentum=0.9),
         lambda p: kith.optim.SGD(p, lr=LR, momentum=0.9),
     ):
@@ -112,7 +112,7 @@ def groups_and_schedulers(world):
     groups = lambda: [{"params": decayed, "weight_decay": 0.1}, {"params": plain_ones, "lr": 0.02}]
     theirs_net = make_net()
     theirs = [p for p in theirs_net.parameters()]
-    opt = kith.optim.AdamW(groups(), lr=LR, weight_decay=0.0)
+    opt = kith.optim.AdamW(groups(), lr=LR, betas=BETAS, weight_decay=0.0)
     reference = torch.optim.AdamW(
         [
             {"params": [p for p in theirs if p.dim() > 1], "weight_decay": 0.1},
@@ -150,10 +150,12 @@ class Torch(unittest.TestCase):
             self.assertEqual(float(state["state"][i]["step"]), float(entry["step"]))
 
     def test_defaults_are_the_engines(self):
-        net = make_net()
-        group = kith.optim.AdamW(net.parameters()).param_groups[0]
-        self.assertEqual((group["lr"], group["betas"], group["eps"], group["weight_decay"]), (1e-3, (0.9, 0.98), 1e-8, 0.1))
-        self.assertEqual(kith.optim.AccumAdamW(net.parameters()).param_groups[0]["commit_every"], 4)
+        net, engine = torch.nn.Linear(2, 1), kith._kith.Options()
+        group = kith.optim.AccumAdamW(net.parameters()).param_groups[0]
+        self.assertEqual((group["lr"], group["weight_decay"]), (engine.lr, engine.weight_decay))
+        self.assertEqual((*group["betas"], group["eps"]), (engine.beta1, engine.beta2, engine.eps))
+        self.assertEqual(group["commit_every"], engine.commit_every)
+        self.assertEqual(kith.optim.AdamW(net.parameters()).param_groups[0]["betas"], group["betas"])
 
 
 if __name__ == "__main__":

@@ -94,5 +94,44 @@ class RoundedWire(unittest.TestCase):
             self.assertGreater(distance, 0.0)
 
 
+def nodes_as_models(world):
+    """Two nodes of two: gradients inside, models between."""
+    found = []
+    for make in (OPTIMIZERS["AdamW"], lambda p: kith.optim.SGD(p, lr=0.05, momentum=0.9)):
+        net = make_net()
+        opt = make(net.parameters())
+        model = kith.DecentralizedDataParallel(net, opt, topology="complete", nodes="2x2", inside="allreduce", stagger=False)
+        for t in range(STEPS):
+            opt.zero_grad(set_to_none=True)
+            loss_of(model, world.rank, t).backward()
+            opt.step()
+        found.append(vector(net))
+    return found
+
+
+def loops_over_nodes(_):
+    found = []
+    for make in (OPTIMIZERS["AdamW"], lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9)):
+        models = [vector(make_net()) for _ in range(2)]
+        rules = [plain.Rule(len(models[0]), make) for _ in range(2)]
+        for t in range(STEPS):
+            gradients = plain.gradients_at([models[0], models[0], models[1], models[1]], t)
+            means = [(gradients[0] + gradients[1]) / 2, (gradients[2] + gradients[3]) / 2]
+            moves = [rule.step(x, g) - x for rule, x, g in zip(rules, models, means)]
+            models = [(models[0] + models[1]) / 2 + move for move in moves]
+        found.append(models)
+    return found
+
+
+class Inside(unittest.TestCase):
+    def test_nodes_that_are_models_follow_the_plain_loops(self):
+        workers, expected = run_workers(4, nodes_as_models), run_alone(loops_over_nodes)
+        for k in range(2):
+            self.assertTrue(torch.equal(workers[0][k], workers[1][k]), "one model")
+            self.assertTrue(torch.equal(workers[2][k], workers[3][k]))
+            for rank in range(4):
+                self.assertLess((workers[rank][k] - expected[k][rank // 2]).abs().max().item(), 1e-10)
+
+
 if __name__ == "__main__":
     main()

@@ -6,9 +6,7 @@ import torch
 
 import kith
 import plain
-from support import DEVICE, MIXING, batch, gradient_vector, loss_of, main, make_net, run_alone, run_workers, vector
-
-MSE = torch.nn.functional.mse_loss
+from support import DEVICE, MIXING, loss_of, main, make_net, run_alone, run_workers, vector
 
 
 def wrap(net, opt, **options):
@@ -226,7 +224,7 @@ def one_frozen(world):
     net = torch.nn.Linear(2, 1, bias=False).to(DEVICE)
     net.other = torch.nn.Parameter(torch.full((2,), float(world.rank), device=DEVICE))
     opt = torch.optim.SGD(net.parameters(), lr=1.0)
-    model = wrap(net, opt, topology="complete", same_start=False)
+    wrap(net, opt, topology="complete", same_start=False)
     net(torch.ones(1, 2, device=DEVICE)).sum().backward()
     opt.step()
     return net.other.detach().cpu()
@@ -266,6 +264,27 @@ def edited(world):
     return refused, net[0].bias.detach().cpu()
 
 
+class Squares(torch.utils.data.Dataset):
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, i):
+        return torch.full((3,), float(i), dtype=torch.float64)
+
+
+def loader_processes(world):
+    """A DataLoader forks processes that know of the world and have no part in it."""
+    net = make_net()
+    opt = torch.optim.SGD(net.parameters(), lr=0.001)
+    model = wrap(net, opt, topology="complete")
+    for _ in range(2):
+        for x in torch.utils.data.DataLoader(Squares(), 2, num_workers=1):
+            opt.zero_grad(set_to_none=True)
+            model(x.to(DEVICE)).sum().backward()
+            opt.step()
+    return model.steps, model.report().lost
+
+
 class Habits(unittest.TestCase):
     def test_schedulers_closures_and_groups(self):
         for start, end, rates, losses in run_workers(2, habits):
@@ -280,6 +299,9 @@ class Habits(unittest.TestCase):
 
     def test_a_graph_over_a_step_is_refused(self):
         self.assertIn("modified by an inplace operation", run_alone(retained))
+
+    def test_processes_of_a_loader_leave_the_world_alone(self):
+        self.assertEqual(run_workers(2, loader_processes), [(6, []), (6, [])])
 
     def test_edits(self):
         for refused, bias in run_workers(2, edited):
