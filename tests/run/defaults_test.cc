@@ -8,14 +8,15 @@ namespace {
 
 // Every member is named: one that is added to Options and forgotten here does not compile.
 TEST(Defaults, OfAJobAreThoseOfAProgram) {
-  const auto& [topology, nodes, algorithm, optimizer, beta1, beta2, eps, commit_every, momentum, dampening,
-               nesterov, wire, lr, weight_decay, groups, buffers, non_finite, on_lost, resume_from, name,
-               mix_every, stagger, patience, bucket_bytes, layout, same_start, topology_seed, degree,
+  const auto& [topology, nodes, algorithm, inside, optimizer, beta1, beta2, eps, commit_every, momentum,
+               dampening, nesterov, wire, lr, weight_decay, groups, buffers, non_finite, on_lost, resume_from,
+               name, mix_every, stagger, patience, bucket_bytes, layout, same_start, topology_seed, degree,
                edge_probability, centres, topology_file] = Options{};
   const Options job = options_of(Job{});
   EXPECT_EQ(job.topology, topology);
   EXPECT_EQ(job.nodes, nodes);
   EXPECT_EQ(job.algorithm, algorithm);
+  EXPECT_EQ(job.inside, inside);
   EXPECT_EQ(job.optimizer, optimizer);
   EXPECT_EQ(job.beta1, beta1);
   EXPECT_EQ(job.beta2, beta2);
@@ -52,6 +53,7 @@ TEST(Defaults, AreTheEnginesOwn) {
   const engine::EngineOptions own;
   const engine::EngineOptions made = engine_options(Options{}, std::vector<int>(1), log);
   EXPECT_EQ(made.algorithm, own.algorithm);
+  EXPECT_EQ(made.inside, own.inside);
   EXPECT_EQ(made.optimizer.name, own.optimizer.name);
   EXPECT_EQ(made.optimizer.beta1, own.optimizer.beta1);
   EXPECT_EQ(made.optimizer.beta2, own.optimizer.beta2);
