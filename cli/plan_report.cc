@@ -20,10 +20,11 @@ std::string format(const char* pattern, Args... args) {
 
 void print_row(std::ostream& out, const plan::Prediction& p, bool chosen) {
   const std::string range = format("%.1f-%.1f", p.time.low_s * 1e3, p.time.high_s * 1e3);
-  out << format("%c %-42s %8.1f %13s %7.2fx %6.0f%% %10s %11.3f %5d\n", chosen ? '*' : ' ',
+  const std::string steps = format("%s%.2f", p.steps.measured ? "" : "~", p.steps.factor);
+  out << format("%c %-42s %8.1f %13s %7.2fx %7s %7.2fx %6.0f%% %10s %11.3f %5d\n", chosen ? '*' : ' ',
                 p.candidate.text().c_str(), p.time.iteration_s * 1e3, range.c_str(), p.speed_up,
-                100 * p.time.hidden, human_bytes(p.time.nic_bytes).c_str(), p.quality.contraction,
-                p.quality.staleness);
+                steps.c_str(), p.speed_up / p.steps.factor, 100 * p.time.hidden,
+                human_bytes(p.time.nic_bytes).c_str(), p.quality.contraction, p.quality.staleness);
 }
 
 nlohmann::ordered_json candidate_json(const plan::Prediction& p) {
@@ -37,10 +38,26 @@ nlohmann::ordered_json candidate_json(const plan::Prediction& p) {
           {"low_ms", p.time.low_s * 1e3},
           {"high_ms", p.time.high_s * 1e3},
           {"speed_up", p.speed_up},
+          {"steps_factor",
+           {{"factor", p.steps.factor},
+            {"low", p.steps.low},
+            {"high", p.steps.high},
+            {"measured", p.steps.measured}}},
+          {"speed_up_to_loss", p.speed_up / p.steps.factor},
           {"hidden", p.time.hidden},
           {"nic_bytes", p.time.nic_bytes},
           {"contraction", p.quality.contraction},
           {"staleness", p.quality.staleness}};
+}
+
+// Where the steps come from.
+void print_sources(std::ostream& out) {
+  out << "Steps for the loss of all-reduce, over all-reduce's, as measured:\n";
+  for (const plan::MeasuredFactor& row : plan::measured_factors()) {
+    const plan::StepsFactor steps{row.factor, row.low, row.high, true};
+    out << "  " << row.topology << ", " << row.workers << " workers, " << row.steps << " steps, "
+        << row.method << ": " << plan::text_of(steps) << " (" << row.source << ")\n";
+  }
 }
 
 }  // namespace
@@ -51,8 +68,8 @@ void print_plan(std::ostream& out, const PlanReport& report) {
       << ", NIC " << plan::human_rate(profile.network.nic_bytes_per_s) << ", model "
       << human_bytes(profile.job.bytes()) << " in " << profile.job.buckets.size() << " buckets, compute "
       << plan::human_seconds(profile.job.compute_s()) << "\n\n";
-  out << format("  %-42s %8s %13s %8s %7s %10s %11s %5s\n", "candidate", "ms", "5-95%", "speed-up", "hidden",
-                "NIC/iter", "contraction", "stale");
+  out << format("  %-42s %8s %13s %8s %7s %8s %7s %10s %11s %5s\n", "candidate", "ms", "5-95%", "speed-up",
+                "steps", "to loss", "hidden", "NIC/iter", "contraction", "stale");
   const plan::Candidate& choice = report.recommendation.choice.candidate;
   for (const plan::Prediction& p : report.predictions) {
     if (p.candidate.as_profiled()) print_row(out, p, p.candidate == choice);
@@ -65,6 +82,7 @@ void print_plan(std::ostream& out, const PlanReport& report) {
   out << "\nRecommended: " << report.recommendation.choice.candidate.text() << ". "
       << report.recommendation.reason << "\n";
   if (!report.recommendation.remark.empty()) out << report.recommendation.remark << "\n";
+  print_sources(out);
   out << "What would change the answer:\n";
   for (const std::string& sentence : report.outlook)
     out << "  " << sentence << "\n";

@@ -15,7 +15,9 @@ bool faster(const Prediction& a, const Prediction& b) {
 
 Prediction predict(const Profile& profile, const Candidate& candidate, const SimulationOptions& simulation) {
   const sim::Scenario scenario = scenario_of(profile, candidate, simulation);
-  return {candidate, sim::simulate(scenario), quality_of(scenario), 1};
+  const StepsFactor steps =
+      candidate.all_reduce() ? StepsFactor() : steps_factor(candidate.topology, profile.nodes.workers());
+  return {candidate, sim::simulate(scenario), quality_of(scenario), 1, steps};
 }
 
 Prediction best_all_reduce(const Profile& profile, const SimulationOptions& simulation) {

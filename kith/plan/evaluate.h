@@ -4,6 +4,7 @@
 
 #include "kith/plan/candidate.h"
 #include "kith/plan/quality.h"
+#include "kith/plan/steps_factor.h"
 #include "kith/sim/simulate.h"
 
 namespace kith::plan {
@@ -14,6 +15,10 @@ struct Prediction {
   sim::Result time;
   Quality quality;
   double speed_up = 1;  // over the faster plain all-reduce
+  StepsFactor steps;    // 1 for all-reduce
+
+  // Of as many steps as give the loss of one of all-reduce.
+  double to_loss_s() const { return time.iteration_s * steps.factor; }
 };
 
 // Simulates every plain candidate, then the variations of the fastest all-reduce and of the three fastest

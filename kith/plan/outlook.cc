@@ -8,8 +8,8 @@ namespace kith::plan {
 namespace {
 
 bool mixing_wins(const Profile& profile, const SimulationOptions& simulation) {
-  return best_mixing(profile, simulation).time.iteration_s * kWorthChanging <=
-         best_all_reduce(profile, simulation).time.iteration_s;
+  return best_mixing(profile, simulation).to_loss_s() * kWorthChanging <=
+         best_all_reduce(profile, simulation).to_loss_s();
 }
 
 const char* answer(bool mixing) {
@@ -33,7 +33,7 @@ std::string turning_point(const std::string& what, const std::vector<Step>& step
 
 std::vector<Step> bandwidths(const Profile& profile, bool up) {
   std::vector<Step> steps;
-  for (const double factor : {1.5, 2.0, 4.0, 8.0, 16.0}) {
+  for (const double factor : {1.5, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0}) {
     const double rate = profile.network.nic_bytes_per_s * (up ? factor : 1 / factor);
     steps.push_back({with_link(profile, rate), cat(human_rate(rate), " between nodes")});
   }

@@ -12,7 +12,8 @@ std::string plan_toml(const Profile& profile, const Recommendation& recommendati
   std::ostringstream out;
   out << "# " << recommendation.reason << "\n"
       << "# Predicted: " << human_seconds(choice.time.iteration_s) << " an iteration, 5-95% "
-      << human_seconds(choice.time.low_s) << " to " << human_seconds(choice.time.high_s) << ".\n"
+      << human_seconds(choice.time.low_s) << " to " << human_seconds(choice.time.high_s) << "; "
+      << text_of(choice.steps) << " times all-reduce's steps for its loss.\n"
       << "[world]\nworkers = " << profile.nodes.workers() << "\nnodes = \"" << profile.nodes.text()
       << "\"\n\n[algorithm]\n";
   if (candidate.all_reduce()) {

@@ -7,7 +7,7 @@
 
 namespace kith::plan {
 
-// A topology must be faster than all-reduce by this factor to be preferred.
+// A topology must reach the same loss faster than all-reduce by this factor to be preferred.
 inline constexpr double kWorthChanging = 1.03;
 
 struct Recommendation {
@@ -20,7 +20,8 @@ struct Recommendation {
 
 // The rule, in order:
 //   1. Of the plain candidates, those within 2% of the fastest; of these the one that agrees fastest.
-//   2. All-reduce, unless that is faster by kWorthChanging.
+//   2. All-reduce, unless that reaches the same loss faster by kWorthChanging: time per iteration times the
+//      measured steps factor.
 //   3. The bucket size that is fastest for it, when that gains 2%.
 // REQUIRES: predictions of evaluate().
 Recommendation recommend(const std::vector<Prediction>& predictions);
