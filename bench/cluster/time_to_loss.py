@@ -1,0 +1,151 @@
+#!/usr/bin/python3
+"""Time to the same loss on four hosts: PyTorch's DDP (plain, fp16 hook, PowerSGD) against kith decentralised.
+
+    bench/cluster/time_to_loss.py --out FOLDER [--rate 200mbit] [--only NAME]... [--kith build/release/bin/kith]
+    bench/cluster/time_to_loss.py --out FOLDER --report
+
+Every run is kept in FOLDER/RATE/NAME and not run again; --report puts together what is there. The target is the final validation loss
+of plain DDP. A method's time is the seconds of training, without evaluations, until its evaluations (straight lines between them) come
+down to the target plus --tolerance. The peer is the fastest of the three that gets there. Ends with goal lines.
+"""
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+HOSTLAB = os.path.join(ROOT, "share/hostlab/hostlab")
+TEXT = os.path.join(ROOT, "share/text/austen.txt")
+
+# The model of kith demo, its batch and its rate, for everybody.
+COMMON = ["world.workers=4", "model.width=128", "optimizer.beta2=0.95", "rate.lr=4e-3", "rate.warmup=20", "train.eval_samples=512"]
+HOOKS = {"ddp": "none", "ddp-fp16": "fp16", "ddp-powersgd": "powersgd"}
+KITH = {
+    "kith": ["algorithm.name=awc", "topology.name=aer", "wire.type=bf16"],
+    "kith-allreduce": ["algorithm.name=allreduce", "wire.type=fp32"],  # DDP's mathematics: a check, and no part of the goal
+}
+GOALS = {"200mbit": 0.40, "1gbit": 0.65, "10gbit": 1.0}
+EVALUATIONS = 12
+AGREE = 0.02  # final losses of DDP and of kith's all-reduce, which do the same sums in another order
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog="bench/cluster/time_to_loss.py", description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--kith", default=os.path.join(ROOT, "build/release/bin/kith"), help="the program")
+    parser.add_argument("--python", default="/usr/bin/python3", help="one with torch")
+    parser.add_argument("--out", required=True, help="keeps the runs there")
+    parser.add_argument("--rate", action="append", default=[], help="of each host's link; repeatable (default: 200mbit, 1gbit, 10gbit)")
+    parser.add_argument("--only", action="append", default=[], choices=[*HOOKS, *KITH], help="these alone; repeatable")
+    parser.add_argument("--steps", type=int, default=400, help="of DDP")
+    parser.add_argument("--more", action="append", default=[], metavar="NAME=FACTOR",
+                        help="a method's steps over DDP's (default: kith=1.3, ddp-powersgd=1.25, else 1)")
+    parser.add_argument("--tolerance", type=float, default=0.005, help="over the target: seeds differ by as much")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for all, as kith train takes it")
+    parser.add_argument("--set-kith", action="append", default=[], metavar="KEY=VALUE", help="for kith decentralised alone")
+    parser.add_argument("--report", action="store_true", help="runs nothing")
+    options = parser.parse_args()
+    options.rate = options.rate or list(GOALS)
+    options.factors = {"kith": 1.3, "ddp-powersgd": 1.25}
+    for more in options.more:
+        name, _, factor = more.partition("=")
+        if name not in HOOKS and name not in KITH:
+            parser.error(f"--more: '{name}' is none of {', '.join([*HOOKS, *KITH])}")
+        options.factors[name] = float(factor)
+    return options
+
+
+def command_of(options, rate, name, run):
+    steps = round(options.steps * options.factors.get(name, 1))
+    settings = [*COMMON, f"train.steps={steps}", f"train.eval_every={max(1, steps // EVALUATIONS)}", *options.set]
+    command = [HOSTLAB, "--hosts", "4", "--rate", rate, "--logs", run + "-output", "--env", "OMP_NUM_THREADS=1", "--"]
+    if name in HOOKS:
+        command += [options.python, os.path.join(HERE, "ddp_gpt.py"), "--run", run, "--text", TEXT, "--hook", HOOKS[name]]
+    else:
+        command += [os.path.abspath(options.kith), "train", "--out", run]
+        settings += KITH[name] + (options.set_kith if name == "kith" else [])
+    for setting in settings:
+        command += ["--set", setting]
+    return command
+
+
+def train(options, rate, name):
+    run = os.path.join(os.path.abspath(options.out), rate, name)
+    done = run + ".command"
+    if os.path.exists(done) or options.report:
+        return
+    os.makedirs(os.path.dirname(run), exist_ok=True)
+    subprocess.run(["rm", "-rf", run, run + "-output"], check=True)
+    command = command_of(options, rate, name, run)
+    print(f"== {rate} {name}", flush=True)
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+    if ended.returncode != 0:
+        sys.exit(f"bench/cluster/time_to_loss.py: {name} ended with exit code {ended.returncode}; see {run}-output")
+    with open(done, "w", encoding="utf-8") as file:
+        file.write(shlex.join(command) + "\n")
+
+
+def curve(run):
+    """[(steps, seconds of training so far, loss)] at the evaluations; seconds are the mean over workers."""
+    clocks, points, worker = [], [], 0
+    while os.path.exists(os.path.join(run, f"worker-{worker}", "metrics.jsonl")):
+        seconds, at = 0.0, {}
+        with open(os.path.join(run, f"worker-{worker}", "metrics.jsonl"), encoding="ascii") as lines:
+            for line in map(json.loads, lines):
+                if line["kind"] == "step":
+                    seconds += line["seconds"]
+                    at[line["step"]] = seconds
+                elif worker == 0:
+                    points.append((line["step"], line["loss"]))
+        clocks.append(at)
+        worker += 1
+    return [(step, sum(at[step] for at in clocks) / len(clocks), loss) for step, loss in points]
+
+
+def time_of(points, target):
+    """Seconds until the curve has come down to the target; None: never."""
+    for (_, before, high), (_, after, low) in zip(points, points[1:]):
+        if low <= target:
+            return after if high <= low else before + (after - before) * max(0.0, (high - target) / (high - low))
+    return None
+
+
+def report(options, rate):
+    runs = os.path.join(options.out, rate)
+    curves = {name: curve(os.path.join(runs, name)) for name in [*HOOKS, *KITH] if os.path.exists(os.path.join(runs, name + ".command"))}
+    if not curves.get("ddp"):
+        print(f"\n{rate}: no run of ddp to take the target from")
+        return
+    target = curves["ddp"][-1][2] + options.tolerance
+    print(f"\n4 hosts, {rate}/s each: seconds of training until validation loss {target:.4f} (DDP's final loss + {options.tolerance})")
+    print("                    steps  ms/step  final loss  seconds to the loss")
+    times = {}
+    for name, points in curves.items():
+        steps, seconds, loss = points[-1]
+        times[name] = time_of(points, target)
+        reached = "never" if times[name] is None else f"{times[name]:.1f}"
+        print(f"  {name:16s} {steps:6d} {1e3 * seconds / steps:8.1f}    {loss:8.4f}  {reached:>8s}")
+    if "kith-allreduce" in curves:
+        apart = abs(curves["kith-allreduce"][-1][2] - curves["ddp"][-1][2])
+        print(f"  check: kith's all-reduce and DDP end {apart:.4f} apart ({'as they should' if apart <= AGREE else 'NOT THE SAME JOB'})")
+    peers = {name: times[name] for name in HOOKS if times.get(name) is not None}
+    if peers and "kith" in times and rate in GOALS:
+        peer = min(peers, key=peers.get)
+        ratio = times["kith"] / peers[peer] if times["kith"] is not None else float("inf")
+        print(f"  the peer is {peer}")
+        print(f"goal time-to-loss-{rate} {ratio:.3g} {GOALS[rate]} {'met' if ratio <= GOALS[rate] else 'missed'}")
+
+
+def main():
+    options = parse()
+    for rate in options.rate:
+        for name in options.only or [*HOOKS, *KITH]:
+            train(options, rate, name)
+    for rate in options.rate:
+        report(options, rate)
+    return 0
+
+
+sys.exit(main())
