@@ -56,7 +56,8 @@ class Bucket {
   virtual void add_gradients(std::span<const SegmentInput> inputs,
                              std::vector<kernels::Vector>& gradients) const = 0;
 
-  virtual void average(Collectives& collectives, std::span<void* const> to, Deadline deadline) = 0;
+  // Returns the squared consensus distance.
+  virtual double average(Collectives& collectives, std::span<void* const> to, Deadline deadline) = 0;
   virtual double squared_consensus_distance(Collectives& collectives, Deadline deadline) = 0;
 
   virtual void state(std::vector<StateSpan>& spans) = 0;

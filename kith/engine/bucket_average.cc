@@ -29,19 +29,22 @@ void share_start(BucketModel<T>& model, gossip::Collective<T>& all, Deadline dea
 }
 
 template <class T>
-void average(const BucketModel<T>& model, gossip::Collective<T>& all, std::span<void* const> to,
-             const std::string& what, Deadline deadline) {
+double average(const BucketModel<T>& model, gossip::Collective<T>& all, std::span<void* const> to,
+               const std::string& what, Deadline deadline) {
   kernels::Queue& queue = model.queue();
   const DType type = model.plan().type;
+  double distance = 0;
   kernels::Buffer scratch;
   if (!model.device().host())
     scratch = model.device().allocate(std::min(all.capacity(), model.count()) * sizeof(T));
   model.for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
-    std::vector<T> piece = model.read(first, count);
-    require_everybody(all.mean(piece, deadline), what);
-    const T* mean = piece.data();
+    const std::vector<T> own = model.read(first, count);
+    std::vector<T> averaged = own;
+    require_everybody(all.mean(averaged, deadline), what);
+    distance += all.squared_consensus_distance(own, averaged, deadline);
+    const T* mean = averaged.data();
     if (!scratch.empty()) {
-      queue.copy_now(scratch.data(), piece.data(), count * sizeof(T));
+      queue.copy_now(scratch.data(), averaged.data(), count * sizeof(T));
       mean = scratch.as<T>();
     }
     model.for_pieces(first, count, [&](std::size_t k, std::size_t from, std::size_t n) {
@@ -51,6 +54,7 @@ void average(const BucketModel<T>& model, gossip::Collective<T>& all, std::span<
     });
     kernels::wait(queue.mark());  // the piece goes
   });
+  return distance;
 }
 
 template <class T>
@@ -66,10 +70,10 @@ double squared_consensus_distance(const BucketModel<T>& model, gossip::Collectiv
 
 template void share_start(BucketModel<float>&, gossip::Collective<float>&, Deadline);
 template void share_start(BucketModel<double>&, gossip::Collective<double>&, Deadline);
-template void average(const BucketModel<float>&, gossip::Collective<float>&, std::span<void* const>,
-                      const std::string&, Deadline);
-template void average(const BucketModel<double>&, gossip::Collective<double>&, std::span<void* const>,
-                      const std::string&, Deadline);
+template double average(const BucketModel<float>&, gossip::Collective<float>&, std::span<void* const>,
+                        const std::string&, Deadline);
+template double average(const BucketModel<double>&, gossip::Collective<double>&, std::span<void* const>,
+                        const std::string&, Deadline);
 template double squared_consensus_distance(const BucketModel<float>&, gossip::Collective<float>&, Deadline);
 template double squared_consensus_distance(const BucketModel<double>&, gossip::Collective<double>&, Deadline);
 

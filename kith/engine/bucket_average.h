@@ -15,11 +15,11 @@ namespace kith::engine {
 template <class T>
 void share_start(BucketModel<T>& model, gossip::Collective<T>& all, Deadline deadline);
 
-// Writes the members' mean of segment i to to[i], on the device, in the segment's own type. Error naming
-// `what` when a member is missing.
+// Writes the members' mean of segment i to to[i], on the device, in the segment's own type. Returns the mean
+// over the members of the squared distance to it. Error naming `what` when a member is missing.
 template <class T>
-void average(const BucketModel<T>& model, gossip::Collective<T>& all, std::span<void* const> to,
-             const std::string& what, Deadline deadline);
+double average(const BucketModel<T>& model, gossip::Collective<T>& all, std::span<void* const> to,
+               const std::string& what, Deadline deadline);
 
 // Mean over the members of the squared distance to the mean.
 template <class T>

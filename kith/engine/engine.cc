@@ -61,8 +61,8 @@ std::vector<bool> Engine::mean_gradients(std::span<const SegmentInput> inputs, s
   return impl_->mean_gradients(inputs, to);
 }
 
-void Engine::average(std::span<void* const> to) {
-  impl_->average(to);
+double Engine::average(std::span<void* const> to) {
+  return impl_->average(to);
 }
 double Engine::consensus_distance() {
   return impl_->consensus_distance();

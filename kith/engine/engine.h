@@ -116,8 +116,9 @@ class Engine {
 
   // Collective operations: every member calls them after the same step. Bounded by options.patience; Error
   // when a member is missing. They go through host memory, and wait for the device.
-  // Writes the members' mean of segment i to `to[i]`, on the device, in the segment's own type.
-  void average(std::span<void* const> to);
+  // Writes the members' mean of segment i to `to[i]`, on the device, in the segment's own type. Returns the
+  // consensus distance.
+  double average(std::span<void* const> to);
   double consensus_distance();
   // Everybody's value in rank order; a missing member's is NaN. Whoever has called it has also let go of all
   // that it read of others' models.

@@ -224,11 +224,13 @@ void Engine::Impl::publish_first() {
   started_ = true;
 }
 
-void Engine::Impl::average(std::span<void* const> to) {
+double Engine::Impl::average(std::span<void* const> to) {
   failure_.check();
   KITH_CHECK_EQ(to.size(), segments_.size(), "one destination per segment");
+  double sum = 0;
   for (const auto& bucket : buckets_)
-    bucket->average(collectives_, to, deadline());
+    sum += bucket->average(collectives_, to, deadline());
+  return std::sqrt(sum);
 }
 
 double Engine::Impl::consensus_distance() {

@@ -52,7 +52,7 @@ class Engine::Impl {
   void gradient_ready(std::size_t segment, const SegmentInput& input);
   double gradient_norm(std::span<const SegmentInput> inputs);
   std::vector<bool> mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to);
-  void average(std::span<void* const> to);
+  double average(std::span<void* const> to);
   double consensus_distance();
   std::vector<double> gather(double value);
   std::vector<StateSpan> state();

@@ -189,8 +189,8 @@ void TypedBucket<T>::add_gradients(std::span<const SegmentInput> inputs,
 // ---- what is rare
 
 template <class T>
-void TypedBucket<T>::average(Collectives& collectives, std::span<void* const> to, Deadline deadline) {
-  engine::average(model_, collectives.of<T>(), to, options_.name + ": average", deadline);
+double TypedBucket<T>::average(Collectives& collectives, std::span<void* const> to, Deadline deadline) {
+  return engine::average(model_, collectives.of<T>(), to, options_.name + ": average", deadline);
 }
 
 template <class T>

@@ -54,7 +54,7 @@ class TypedBucket final : public Bucket {
   void hand_out_means(std::span<void* const> to, std::vector<bool>& there) override;
   void add_gradients(std::span<const SegmentInput> inputs,
                      std::vector<kernels::Vector>& gradients) const override;
-  void average(Collectives& collectives, std::span<void* const> to, Deadline deadline) override;
+  double average(Collectives& collectives, std::span<void* const> to, Deadline deadline) override;
   double squared_consensus_distance(Collectives& collectives, Deadline deadline) override;
   void state(std::vector<StateSpan>& spans) override { state_.spans(spans); }
   void add_memory(MemoryUse& use) const override;

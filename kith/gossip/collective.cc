@@ -170,8 +170,14 @@ template <class T>
 double Collective<T>::squared_consensus_distance(std::span<const T> x, Deadline deadline) {
   std::vector<T> average(x.begin(), x.end());
   mean(average, deadline);
+  return squared_consensus_distance(x, average, deadline);
+}
+
+template <class T>
+double Collective<T>::squared_consensus_distance(std::span<const T> x, std::span<const T> mean,
+                                                 Deadline deadline) {
   const std::vector<double> all =
-      gather(kernels_.norms(x.data(), average.data(), x.size()).squared_distance, deadline);
+      gather(kernels_.norms(x.data(), mean.data(), x.size()).squared_distance, deadline);
   return std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
 }
 

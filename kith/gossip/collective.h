@@ -50,8 +50,10 @@ class Collective {
   // Everybody's value in rank order. A missed member's is NaN.
   std::vector<double> gather(double value, Deadline deadline);
 
-  // Mean over the members of |x_i - mean|^2. Leaves x as it is; costs a copy of it.
+  // Mean over the members of |x_i - mean|^2. Leaves x as it is; costs a copy of it, and the mean unless that
+  // is given.
   double squared_consensus_distance(std::span<const T> x, Deadline deadline);
+  double squared_consensus_distance(std::span<const T> x, std::span<const T> mean, Deadline deadline);
 
  private:
   Version next_vector() { return {members_.view, vector_step_}; }

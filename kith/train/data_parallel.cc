@@ -122,9 +122,8 @@ Wrapper::NoSync::~NoSync() {
   --model_.impl_->no_sync_depth_;
 }
 
-Wrapper::Average::Average(DecentralizedDataParallel& model) : model_(model) {
-  model_.impl_->begin_average();
-}
+Wrapper::Average::Average(DecentralizedDataParallel& model)
+    : model_(model), consensus_distance_(model.impl_->begin_average()) {}
 Wrapper::Average::~Average() {
   model_.impl_->end_average();
 }

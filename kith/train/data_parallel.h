@@ -161,8 +161,12 @@ class DecentralizedDataParallel {
     Average(const Average&) = delete;
     Average& operator=(const Average&) = delete;
 
+    // As the model's, when the guard began; costs nothing here.
+    double consensus_distance() const { return consensus_distance_; }
+
    private:
     DecentralizedDataParallel& model_;
+    const double consensus_distance_;
   };
   Average average() { return Average(*this); }
 

@@ -24,7 +24,7 @@ double DecentralizedDataParallel::Impl::consensus_distance() {
   return engine_->consensus_distance();
 }
 
-void DecentralizedDataParallel::Impl::begin_average() {
+double DecentralizedDataParallel::Impl::begin_average() {
   require_free("average()");
   table_->require_untouched();
   std::vector<torch::Tensor> means;
@@ -34,13 +34,14 @@ void DecentralizedDataParallel::Impl::begin_average() {
     to.push_back(means.back().data_ptr());
   }
   device_->enter();
-  engine_->average(to);
+  const double distance = engine_->average(to);
   device_->leave();
   if (buffer_mean_) buffer_mean_->average();
   for (std::size_t i = 0; i < table_->size(); ++i)
     table_->point(i, means[i]);
   table_->record_versions();
   averaging_ = true;
+  return distance;
 }
 
 void DecentralizedDataParallel::Impl::end_average() {

@@ -31,7 +31,7 @@ class DecentralizedDataParallel::Impl {
   void measure_noise(double share);
   double rate_factor(const std::string& parameter);
   void attach(torch::optim::Optimizer& optimizer);
-  void begin_average();
+  double begin_average();  // returns the consensus distance
   void end_average();
   void begin_edit();
   void end_edit();

@@ -55,7 +55,6 @@ EvalMetrics evaluate(DecentralizedDataParallel& wrapped, Model& model, const Dat
                      const Job& job) {
   EvalMetrics metrics;
   metrics.step = wrapped.steps();
-  metrics.consensus_distance = wrapped.consensus_distance();
   const auto samples =
       share_of(dataset.validation_samples(), static_cast<std::uint64_t>(job.train.eval_samples),
                wrapped.world().rank(), wrapped.world().size());
@@ -64,6 +63,7 @@ EvalMetrics evaluate(DecentralizedDataParallel& wrapped, Model& model, const Dat
   Sums own;
   {
     const auto average = wrapped.average();
+    metrics.consensus_distance = average.consensus_distance();
     wrapped.eval();
     own = measure(model, wrapped.device(), dataset, samples, at_once);
     wrapped.train();
