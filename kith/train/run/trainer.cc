@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -28,6 +27,7 @@
 #include "kith/train/run/job_options.h"
 #include "kith/train/run/model_pass.h"
 #include "kith/train/run/progress.h"
+#include "kith/train/run/rates_text.h"
 #include "kith/train/run/time_budget.h"
 #include "kith/train/stop_request.h"
 
@@ -44,10 +44,6 @@ Options wrapper_options(const TrainerOptions& options) {
                      .weight_decay = 0.0}};
   wrapper.resume_from = options.resume_from;
   return wrapper;
-}
-
-double two_digits(double value) {
-  return std::round(100 * value) / 100;
 }
 
 class Trainer {
@@ -213,7 +209,10 @@ class Trainer {
       return Batch{last.input.narrow(0, first, count),
                    last.target.narrow(0, first * targets, count * targets)};
     };
-    accumulate_gradient(part(0, half), now, share);
+    {
+      const auto guard = wrapped_.no_sync();
+      accumulate_gradient(part(0, half), now, share);
+    }
     wrapped_.measure_noise(share);
     accumulate_gradient(part(half, samples - half), now, 1 - share);
   }
@@ -222,18 +221,7 @@ class Trainer {
   void note_rates() {
     if (noted_rates_ || !progress_ || wrapped_.noise_share() == 0) return;
     noted_rates_ = true;
-    double least = std::numeric_limits<double>::infinity();
-    double most = 0;
-    for (const ParameterGroup& group : wrapped_.parameter_groups()) {
-      for (const std::string& name : group.parameters) {
-        least = std::min(least, wrapped_.rate_factor(name));
-        most = std::max(most, wrapped_.rate_factor(name));
-      }
-    }
-    progress_->note(cat("rates: ", two_digits(wrapped_.noise_share()),
-                        " of a worker's squared gradient is noise, which a mean over ", world_.size(),
-                        " workers would not have; each parameter's rate is multiplied by ", two_digits(least),
-                        " to ", two_digits(most), " (optimizer.noise_every = 0 leaves it)"));
+    progress_->note(rates_text(wrapped_));
   }
 
   void iterate() {
