@@ -92,6 +92,10 @@ void print(const plan::Measured& measured, const std::string& file) {
   print_link("between nodes", measured.between);
   if (measured.nic_bytes_per_s)
     std::printf("a node's NIC     %s\n", plan::human_rate(*measured.nic_bytes_per_s).c_str());
+  if (measured.message_s_per_byte > 0) {
+    std::printf("messages         slow computing down by %s a megabyte\n",
+                plan::human_seconds(measured.message_s_per_byte * 1e6).c_str());
+  }
   std::printf("memory           %s for each worker\n", plan::human_rate(measured.memory_bytes_per_s).c_str());
   std::printf("profile: %s\nnext: kith plan --profile %s\n", file.c_str(), file.c_str());
 }
@@ -127,6 +131,7 @@ void profile_as_worker(const ProfileFlags& flags, const launch::Assignment& assi
   measured.compute_s = times.compute_s;
   for (const train::BucketTimes& bucket : times.buckets)
     measured.buckets.push_back({bucket.bytes, bucket.backward_s, bucket.step_s});
+  measured.message_s_per_byte = times.message_s_per_byte;
   measured.inside = link_of(links.inside);
   measured.between = link_of(links.between);
   measured.nic_bytes_per_s = links.nic_bytes_per_s;

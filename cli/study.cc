@@ -103,6 +103,11 @@ class StudyRunner {
         names.insert(name);
       const study::Run* const next = study::next_run(wanted, results_, names);
       if (next == nullptr) return;
+      // Of a study that was edited: it was not wanted when the folder was read.
+      if (study::left_of(folder_.run(*next)) == study::Left::all) {
+        results_[next->name] = study::read_result(folder_.run(*next));
+        continue;
+      }
       const train::Job job = job_of_run(design_, *next);
       const std::int64_t cores = job.world.workers * job.world.compute_threads;
       if (!fits(cores)) return;

@@ -34,4 +34,8 @@ bool crosses_nodes(const Schedule& schedule);
 // turns and its parts are not tiny (1 MiB).
 double staggered_bucket_bytes(std::int64_t turns, double model_bytes, double wanted);
 
+// How many buckets all-reduce cuts a small model into, in the same way: it hides only behind the rest of
+// backward, so it needs buckets that are small beside the model.
+inline constexpr std::int64_t kAllReduceParts = 6;
+
 }  // namespace kith::graph

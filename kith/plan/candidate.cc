@@ -9,22 +9,24 @@
 namespace kith::plan {
 namespace {
 
-// Iterations enough for a mean over the workers once a schedule has settled.
-int settled_iterations(int workers) {
+// Iterations enough for a mean over the workers where every round is the same.
+int least_iterations(int workers) {
   return std::max(60, 20'000 / workers);
 }
 
-// As the engine does, which cuts a model into buckets enough.
+// As the engine does: a small model is cut into this many buckets.
+void cut(sim::Scenario& scenario, std::int64_t parts) {
+  double largest = 0;
+  for (const sim::Bucket& bucket : scenario.job.buckets)
+    largest = std::max(largest, bucket.bytes);
+  const double bytes = graph::staggered_bucket_bytes(parts, scenario.job.bytes(), largest);
+  if (bytes < largest) scenario.job = rebucket(scenario.job, bytes);
+}
+
 void stagger(sim::Scenario& scenario) {
   const std::int64_t turns = graph::turns_of(*scenario.schedule);
   if (turns == 1) return;
-  const auto largest = [&] {
-    return std::max_element(scenario.job.buckets.begin(), scenario.job.buckets.end(),
-                            [](const sim::Bucket& a, const sim::Bucket& b) { return a.bytes < b.bytes; })
-        ->bytes;
-  };
-  const double bytes = graph::staggered_bucket_bytes(turns, scenario.job.bytes(), largest());
-  if (bytes < largest()) scenario.job = rebucket(scenario.job, bytes);
+  cut(scenario, turns);
   std::vector<double> by_bucket;
   for (const sim::Bucket& bucket : scenario.job.buckets)
     by_bucket.push_back(bucket.bytes);
@@ -72,7 +74,9 @@ sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate,
   scenario.placement = profile.nodes;
   scenario.job = candidate.bucket_bytes > 0 ? rebucket(profile.job, candidate.bucket_bytes) : profile.job;
   scenario.network = profile.network;
-  if (!candidate.all_reduce()) {
+  if (candidate.all_reduce()) {
+    cut(scenario, graph::kAllReduceParts);
+  } else {
     scenario.schedule = graph::make_schedule(
         {.topology = candidate.topology, .shape = profile.nodes, .seed = simulation.seed});
     stagger(scenario);
@@ -80,10 +84,9 @@ sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate,
   scenario.collective = candidate.collective;
   scenario.wire = candidate.wire;
   scenario.every = candidate.every;
-  // A schedule of one round settles at once.
-  const bool settles = scenario.schedule && scenario.schedule->period() == 1;
-  scenario.iterations = settles ? std::min(simulation.iterations, settled_iterations(profile.nodes.workers()))
-                                : simulation.iterations;
+  const bool one_round = scenario.schedule && scenario.schedule->period() == 1;
+  scenario.iterations = one_round ? std::min(simulation.iterations, least_iterations(profile.nodes.workers()))
+                                  : simulation.iterations;
   scenario.seed = simulation.seed;
   return scenario;
 }

@@ -6,6 +6,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/plan/profile.h"
 
 namespace kith::plan {
 namespace {
@@ -22,12 +23,21 @@ std::string milliseconds(double seconds) {
   return number(seconds * 1e3) + "ms";
 }
 
-Json times(const std::vector<double>& samples_s, const std::string& place) {
+Json times(const std::vector<double>& samples_s, const std::string& place, double factor = 1) {
   if (samples_s.empty()) throw InputError("no samples", place, "measure at least one step");
   Json samples = Json::array();
   for (double sample : samples_s)
-    samples.push_back(milliseconds(sample));
+    samples.push_back(milliseconds(factor * sample));
   return {{"samples", samples}};
+}
+
+// What makes the first worker's samples those of all of them, where these are taken for equal.
+double to_everybody(const Measured& measured) {
+  if (measured.compute_s.empty() || !slowness_of(measured).empty()) return 1;
+  double all = 0;
+  for (double seconds : measured.compute_s)
+    all += seconds;
+  return all / static_cast<double>(measured.compute_s.size()) / measured.compute_s.front();
 }
 
 Json link(const sim::Link& link) {
@@ -51,16 +61,19 @@ std::vector<double> slowness_of(const Measured& measured) {
 std::string profile_json(const Measured& measured) {
   Json root{{"kith_profile", 1}, {"name", measured.name}, {"about", measured.about}};
   root["nodes"] = measured.nodes.text();
-  root["forward"] = times(measured.forward_s, "forward");
+  const double factor = to_everybody(measured);
+  root["forward"] = times(measured.forward_s, "forward", factor);
   for (std::size_t b = 0; b < measured.buckets.size(); ++b) {
     const MeasuredBucket& bucket = measured.buckets[b];
     root["buckets"].push_back({{"bytes", cat(static_cast<std::int64_t>(bucket.bytes))},
-                               {"backward", times(bucket.backward_s, cat("bucket ", b))},
+                               {"backward", times(bucket.backward_s, cat("bucket ", b), factor)},
                                {"step", times(bucket.step_s, cat("bucket ", b))}});
   }
-  for (double factor : slowness_of(measured))
-    root["slowness"].push_back(std::stod(number(factor)));
+  for (double slowness : slowness_of(measured))
+    root["slowness"].push_back(std::stod(number(slowness)));
   root["batch"] = {{"cv", std::max(0.0, std::stod(number(measured.batch_cv)))}};
+  if (measured.message_s_per_byte > 0)
+    root["message_cost"] = milliseconds(measured.message_s_per_byte * kMessageCostBytes);
   root["links"] = Json::object();
   if (measured.inside) root["links"]["inside"] = link(*measured.inside);
   if (measured.between) root["links"]["between"] = link(*measured.between);

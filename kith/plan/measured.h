@@ -29,10 +29,11 @@ struct Measured {
   std::optional<sim::Link> inside;
   std::optional<sim::Link> between;
   std::optional<double> nic_bytes_per_s;
+  double message_s_per_byte = 0;  // sim::Job has the meaning; 0: nothing to speak of
   double memory_bytes_per_s = 0;
 };
 
-// Workers whose times differ by less than this are taken for equal.
+// Workers whose times differ by less than this are taken for equal: the profile then holds their mean.
 inline constexpr double kEvenWorkers = 1.1;
 
 // How many times as long each worker takes as the first one, whose times the samples are; empty where they

@@ -134,6 +134,8 @@ void read_optional(const JsonField& root, Profile& profile) {
     if (probability > 1) straggler.at("probability").fail(cat(probability, " is not a probability"));
     profile.job.straggler = {probability, distribution_of(straggler.at("delay"))};
   }
+  if (root.has("message_cost"))
+    profile.job.message_s_per_byte = seconds_of(root.at("message_cost")) / kMessageCostBytes;
   if (root.has("memory_bandwidth")) profile.memory_bytes_per_s = rate_of(root.at("memory_bandwidth"));
   if (root.has("strong_scaling")) {
     const JsonField strong = root.at("strong_scaling");
@@ -162,7 +164,7 @@ Profile parse_profile(std::string_view json, const std::string& file) {
   }
   const JsonField root(document, file);
   root.allow_only({"kith_profile", "name", "about", "workers", "nodes", "forward", "buckets", "batch",
-                   "slowness", "straggler", "links", "memory_bandwidth", "strong_scaling"});
+                   "slowness", "straggler", "message_cost", "links", "memory_bandwidth", "strong_scaling"});
   const JsonField version = root.at("kith_profile");
   if (version.whole_number(1) != kVersion)
     version.fail(cat("version ", version.whole_number(1)), cat("this kith reads version ", kVersion));

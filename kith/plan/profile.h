@@ -31,6 +31,9 @@ struct Profile {
   std::optional<StrongScaling> strong;  // none: the local batch is fixed
 };
 
+// The file's message_cost is the time of so many bytes.
+inline constexpr double kMessageCostBytes = 1e6;
+
 // InputError with the file and the JSON path of whatever is wrong.
 Profile parse_profile(std::string_view json, const std::string& file);
 Profile read_profile(const std::string& path);

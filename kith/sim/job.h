@@ -30,6 +30,9 @@ struct Job {
   // By rank: how many times as long as the profile's worker this one takes. Empty: everybody alike.
   std::vector<double> slowness;
   Straggler straggler;
+  // Computing time that a worker loses to a byte that it sends to another node while one comes in, when both
+  // travel under forward or backward.
+  double message_s_per_byte = 0;
 
   double bytes() const;
   double forward_backward_s() const;  // means

@@ -1,6 +1,7 @@
 #include "kith/sim/mixing.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "kith/sim/block.h"
 
@@ -18,6 +19,7 @@ double workers_of(const RoundPlan& plan, const GroupOp& op) {
 
 Mixing::Mixing(const Scenario& scenario, CostBook& book)
     : placement_(scenario.placement),
+      staggered_(std::ranges::adjacent_find(scenario.ahead, std::not_equal_to<>()) != scenario.ahead.end()),
       buckets_(scenario.job.buckets.size()),
       book_(book),
       channel_free_((static_cast<std::size_t>(placement_.workers()) + kLanes - 1) / kLanes * kLanes, 0.0),
@@ -46,16 +48,24 @@ void Mixing::run(const RoundPlan& plan, const Component& component, BucketRange 
     run_alone(plan, plan.groups[g], range, when);
 }
 
+// Buckets at different rounds go to different nodes, each over a connection of its own: such a message waits
+// for the NICs, not for what its worker has under way elsewhere.
+bool Mixing::waits_for_channels(const GroupOp& op) const {
+  return !staggered_ || op.first_node == op.end_node;
+}
+
 // Nobody else is at this group's NICs in this round: the buckets in one go.
 void Mixing::run_alone(const RoundPlan& plan, const GroupOp& op, BucketRange range, double* when) {
   const Cost* costs = book_.costs(op.cost);
+  const bool in_order = waits_for_channels(op);
   double free = 0;
+  double channels = 0;
   std::fill(ready_.begin(), ready_.end(), 0.0);
   for (std::size_t r = op.first_run; r < op.end_run; ++r) {
     const LaneRun run = plan.runs[r];
     const double* channel = channel_free_.data() + static_cast<std::size_t>(run.block) * kLanes + run.first;
     for (int lane = 0; lane < run.lanes; ++lane)
-      free = std::max(free, channel[lane]);
+      channels = std::max(channels, channel[lane]);
     const double* published = when + static_cast<std::size_t>(run.block) * buckets_ * kLanes + run.first;
     for (std::size_t b = range.first; b < range.end; ++b) {
       double latest = ready_[b];
@@ -64,6 +74,7 @@ void Mixing::run_alone(const RoundPlan& plan, const GroupOp& op, BucketRange ran
       ready_[b] = latest;
     }
   }
+  if (in_order) free = channels;
   double busy = 0;
   for (std::size_t b = range.first; b < range.end; ++b) {
     const double start = std::max(free, ready_[b]);
@@ -73,14 +84,15 @@ void Mixing::run_alone(const RoundPlan& plan, const GroupOp& op, BucketRange ran
       free =
           std::max({free, carry(out_free_[node], start, costs[b]), carry(in_free_[node], start, costs[b])});
     }
-    busy += free - start;
+    busy += std::max(0.0, free - std::max(start, channels));
+    channels = std::max(channels, free);
     ready_[b] = free;
   }
   traffic_.channel_s += busy * workers_of(plan, op);
   for (std::size_t r = op.first_run; r < op.end_run; ++r) {
     const LaneRun run = plan.runs[r];
     double* channel = channel_free_.data() + static_cast<std::size_t>(run.block) * kLanes + run.first;
-    std::fill(channel, channel + run.lanes, free);
+    std::fill(channel, channel + run.lanes, channels);
     double* arrival = when + static_cast<std::size_t>(run.block) * buckets_ * kLanes + run.first;
     for (std::size_t b = range.first; b < range.end; ++b)
       std::fill(arrival + b * kLanes, arrival + b * kLanes + run.lanes, ready_[b]);
@@ -89,14 +101,16 @@ void Mixing::run_alone(const RoundPlan& plan, const GroupOp& op, BucketRange ran
 
 double Mixing::group_start(const RoundPlan& plan, const GroupOp& op, std::size_t bucket,
                            const double* when) const {
+  const bool in_order = waits_for_channels(op);
   double start = 0;
   for (std::size_t r = op.first_run; r < op.end_run; ++r) {
     const LaneRun run = plan.runs[r];
     const auto block = static_cast<std::size_t>(run.block);
     for (auto lane = static_cast<std::size_t>(run.first);
-         lane < static_cast<std::size_t>(run.first + run.lanes); ++lane)
-      start = std::max(
-          {start, channel_free_[block * kLanes + lane], when[(block * buckets_ + bucket) * kLanes + lane]});
+         lane < static_cast<std::size_t>(run.first + run.lanes); ++lane) {
+      start = std::max(start, when[(block * buckets_ + bucket) * kLanes + lane]);
+      if (in_order) start = std::max(start, channel_free_[block * kLanes + lane]);
+    }
   }
   return start;
 }
@@ -109,13 +123,14 @@ void Mixing::finish_group(const RoundPlan& plan, const GroupOp& op, std::size_t 
     const auto node = static_cast<std::size_t>(plan.nodes[k]);
     end = std::max({end, carry(out_free_[node], start, cost), carry(in_free_[node], start, cost)});
   }
-  traffic_.channel_s += (end - start) * workers_of(plan, op);
   for (std::size_t r = op.first_run; r < op.end_run; ++r) {
     const LaneRun run = plan.runs[r];
     const auto block = static_cast<std::size_t>(run.block);
     for (auto lane = static_cast<std::size_t>(run.first);
          lane < static_cast<std::size_t>(run.first + run.lanes); ++lane) {
-      channel_free_[block * kLanes + lane] = end;
+      double& channel = channel_free_[block * kLanes + lane];
+      traffic_.channel_s += std::max(0.0, end - std::max(start, channel));
+      channel = std::max(channel, end);
       when[(block * buckets_ + bucket) * kLanes + lane] = end;
     }
   }

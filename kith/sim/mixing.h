@@ -20,9 +20,9 @@ struct BucketRange {
 };
 
 // The virtual network: one in-order channel for each worker, one NIC for each node and direction. An
-// operation starts when the buckets it needs are published and the channels of its workers are free; it ends
-// when its own time is over and every NIC it uses has carried it, after whatever came before. Not
-// thread-safe.
+// operation starts when the buckets it needs are published and the channels of its workers are free (between
+// nodes, where buckets are at different rounds, as soon as they are published); it ends when its own time is
+// over and every NIC it uses has carried it, after whatever came before. Not thread-safe.
 class Mixing {
  public:
   Mixing(const Scenario& scenario, CostBook& book);
@@ -45,11 +45,13 @@ class Mixing {
   double group_start(const RoundPlan& plan, const GroupOp& op, std::size_t bucket, const double* when) const;
   void finish_group(const RoundPlan& plan, const GroupOp& op, std::size_t bucket, double* when);
   void finish_read(const ReadOp& op, double start, std::size_t bucket, double* when);
+  bool waits_for_channels(const GroupOp& op) const;
   // Queues at a NIC and returns when it has carried this.
   double carry(double& nic_free, double start, const Cost& cost);
   std::size_t at(Rank rank, std::size_t bucket) const;
 
   const graph::Shape placement_;
+  const bool staggered_;
   const std::size_t buckets_;
   CostBook& book_;
   std::vector<double> channel_free_;  // by worker, padded to whole blocks

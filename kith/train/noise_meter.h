@@ -54,7 +54,7 @@ class NoiseMeter {
   std::vector<double> square_;
 };
 
-// What lr is multiplied by. `workers` average models; the gradient of each is the mean of `inside` workers'.
-double noise_rate(double share, int workers, int inside = 1);
+// What lr is multiplied by where `workers` average models.
+double noise_rate(double share, int workers);
 
 }  // namespace kith::train

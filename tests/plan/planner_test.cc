@@ -48,6 +48,19 @@ TEST(Evaluate, SortsAndComparesWithAllReduce) {
   }
 }
 
+// A small model is profiled as one bucket; all-reduce cuts it finer and hides behind backward.
+TEST(Evaluate, CutsASmallModelForAllReduceAsTrainingDoes) {
+  nlohmann::json document = profile_json();
+  document["nodes"] = "4x1";
+  document["buckets"] = {{{"bytes", "12MB"}, {"backward", "60ms"}, {"step", "1ms"}}};
+  document.erase("batch");
+  document["forward"] = "30ms";
+  document["links"]["nic"] = document["links"]["between"]["bandwidth"] = "18MB/s";  // a second for the model
+  const Profile profile = parse_profile(document.dump(), "small.json");
+  const Prediction all_reduce = predict(profile, {kAllReduce}, kSimulation);
+  EXPECT_NEAR(all_reduce.time.iteration_s, 0.03 + 0.06 / 6 + 1 + 0.001, 2e-3);
+}
+
 TEST(Evaluate, IsDeterministic) {
   EXPECT_EQ(best_mixing(small_profile(), kSimulation).time.iteration_s,
             best_mixing(small_profile(), kSimulation).time.iteration_s);

@@ -66,6 +66,19 @@ TEST(Profiler, TimesEveryBucketOfEveryStep) {
   }
 }
 
+TEST(Profiler, TellsWhatMessagesCostComputing) {
+  // 10 MB in 200 ms of which 40 ms more than alone.
+  EXPECT_NEAR(message_cost({.alone_s = 0.16, .mixing_s = 0.2, .waited_s = 0, .sent_bytes = 1e7}), 4e-9,
+              1e-15);
+  // Half of the bytes travelled while the worker waited.
+  EXPECT_NEAR(message_cost({.alone_s = 0.16, .mixing_s = 0.2, .waited_s = 0.2, .sent_bytes = 1e7}), 8e-9,
+              1e-15);
+  EXPECT_EQ(message_cost({.alone_s = 0.16, .mixing_s = 0.162, .waited_s = 0, .sent_bytes = 1e7}), 0)
+      << "chance";
+  EXPECT_EQ(message_cost({.alone_s = 0.16, .mixing_s = 0.2, .waited_s = 0, .sent_bytes = 0}), 0)
+      << "one machine";
+}
+
 TEST(ModelPass, ComputesInTheJobsPrecision) {
   Job job;
   job.model.layers = 1;

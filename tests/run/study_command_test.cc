@@ -27,11 +27,11 @@ using testing::Not;
 class StudyCommand : public testing::Test {
  protected:
   // Two methods of one worker each, a run for each seed.
-  std::string study(const std::string& steps, const std::string& seeds = "[1]") const {
+  std::string study(const std::string& steps, const std::string& tune = "") const {
     return folder_
         .write("tiny.toml",
-               "[study]\nbaseline = \"one\"\nseeds = " + seeds +
-                   "\n[common]\nworld.workers = 1\nmodel.layers = 1\nmodel.heads = 2\nmodel.width = 16\n"
+               "[study]\nbaseline = \"one\"\nseeds = [1]\n" + tune +
+                   "[common]\nworld.workers = 1\nmodel.layers = 1\nmodel.heads = 2\nmodel.width = 16\n"
                    "model.context = 16\ntrain.batch = 2\ntrain.eval_samples = 8\ntrain.eval_every = 0\n"
                    "rate.warmup = 2\ntrain.steps = " +
                    steps + "\n[methods.one]\n[methods.two]\noptimizer.beta2 = 0.9\n")
@@ -62,6 +62,20 @@ TEST_F(StudyCommand, RunsEverythingOnce) {
   const Command::Result again = Command(folder_.path(), words(study("3"))).wait();
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.out, AllOf(HasSubstr("over one"), Not(HasSubstr("started"))));
+}
+
+TEST_F(StudyCommand, AnEditedStudyKeepsWhatStillFits) {
+  const auto tune = [](const std::string& rates) {
+    return "[tune]\nseeds = [7]\nrate.lr = [" + rates + "]\n";
+  };
+  const Command::Result first = Command(folder_.path(), words(study("3", tune("1e-3, 1e-8")))).wait();
+  ASSERT_EQ(first.code, 0) << first.err;
+  ASSERT_THAT(first.out, HasSubstr("two rate.lr=0.001, 3 steps, seed 1: started"));
+  const Command::Result second = Command(folder_.path(), words(study("3", tune("1e-3, 1e-8, 1e-9")))).wait();
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_THAT(second.out, AllOf(HasSubstr("two rate.lr=1e-09, 3 steps, seed 7: started"),
+                                Not(HasSubstr("seed 1: started"))));
+  EXPECT_EQ(json().at("runs_done"), 8);
 }
 
 TEST_F(StudyCommand, GoesOnAfterCtrlC) {

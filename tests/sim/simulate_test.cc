@@ -61,6 +61,34 @@ TEST(Simulate, StaggeredBucketsEvenOutTheLink) {
   EXPECT_GE(staggered.iteration_s, compute * (1 - 1e-12));
 }
 
+// Two of the four buckets cross in every iteration, to two other nodes. The link is the bottleneck and
+// nothing else: a message to one node does not wait for the one to another.
+TEST(Simulate, StaggeredBucketsToDifferentNodesKeepTheLinkBusy) {
+  Scenario scenario = plain_scenario({.shape = graph::Shape({1, 1, 1, 1}), .buckets = 4});
+  const double compute = scenario.job.compute_s();
+  scenario.network.between.bytes_per_s = scenario.network.nic_bytes_per_s =
+      scenario.job.bytes() / (4 * compute);
+  scenario.schedule = schedule_of("aer", scenario.placement);
+  scenario.ahead = {0, 1, 2, 3};
+  const Result result = simulate(scenario);
+  EXPECT_NEAR(result.nic_bytes, scenario.job.bytes() / 2, 1);
+  EXPECT_NEAR(result.iteration_s, 2 * compute, 0.1 * compute);
+}
+
+// What travels under forward and backward slows them down; what somebody waits for does not.
+TEST(Simulate, MessagesCostComputingTime) {
+  Scenario scenario = plain_scenario({.shape = graph::Shape({1, 1, 1, 1}), .buckets = 4});
+  scenario.schedule = schedule_of("exp", scenario.placement);
+  const double free_s = simulate(scenario).iteration_s;
+  scenario.job.message_s_per_byte = 3e-3 / scenario.job.bytes();
+  EXPECT_NEAR(simulate(scenario).iteration_s, free_s + 3e-3, 1e-4) << "all of it is hidden";
+  scenario.network.between.bytes_per_s = scenario.network.nic_bytes_per_s =
+      scenario.job.bytes() / (3 * free_s);
+  const double slow_s = simulate(scenario).iteration_s;
+  scenario.job.message_s_per_byte = 0;
+  EXPECT_NEAR(slow_s, simulate(scenario).iteration_s, 0.5e-3) << "the link decides";
+}
+
 TEST(Simulate, AllBucketsAheadByThePeriodAreNotAhead) {
   Scenario scenario = noisy("aer", graph::Shape(std::vector<int>(4, 2)));
   const Result plain = simulate(scenario);

@@ -13,6 +13,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/comm/ledger.h"
 #include "kith/telemetry/sink.h"
 #include "kith/train/compat.h"
 #include "kith/train/data/dataset.h"
@@ -24,6 +25,9 @@
 
 namespace kith::train {
 namespace {
+
+// Messages that slow computing down by less are not told from chance.
+constexpr double kSlowedDown = 1.02;
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
@@ -91,6 +95,17 @@ class BackwardTimes {
   std::vector<std::unique_ptr<compat::GradientHook>> hooks_;
 };
 
+// One iteration, without waiting for others.
+struct Iteration {
+  double forward_s = 0;
+  std::vector<double> backward_s;  // by bucket
+  std::vector<double> step_s;      // by bucket
+  double waited_s = 0;
+
+  double computed_s() const { return std::accumulate(backward_s.begin(), backward_s.end(), forward_s); }
+  double stepped_s() const { return std::accumulate(step_s.begin(), step_s.end(), 0.0); }
+};
+
 class Profiler {
  public:
   Profiler(const Job& job, const Dataset& dataset, const engine::World& world, const ProfilerOptions& options)
@@ -112,28 +127,48 @@ class Profiler {
   }
 
  private:
-  Options wrapper_options(const std::string& algorithm, const std::string& name) const {
+  // The job's model, trained by another algorithm than the job may name.
+  struct Trial {
+    std::shared_ptr<Model> model;
+    DecentralizedDataParallel wrapped;
+    BackwardTimes backward;
+    Sampler sampler;
+    std::vector<double> bytes;  // by bucket, as fp32
+
+    Trial(std::shared_ptr<Model> of, const engine::World& world, const Options& options,
+          const SamplerOptions& sampling)
+        : model(std::move(of)),
+          wrapped(model, world, options),
+          backward(*model, wrapped.engine(), *world.clock),
+          sampler(sampling) {
+      const ParameterTable table(*model);
+      for (std::size_t b = 0; b < wrapped.engine().buckets(); ++b) {
+        bytes.push_back(0);
+        for (std::size_t segment : wrapped.engine().bucket(b))
+          bytes.back() += 4.0 * static_cast<double>(table.tensor(segment).numel());
+      }
+    }
+  };
+
+  std::unique_ptr<Trial> trial(const std::string& algorithm) const {
     Options options = options_of(job_);
-    options.name = name;
+    options.name = cat("profile/", algorithm);
     options.algorithm = algorithm;
-    options.topology = "ring";
+    options.topology = "exp";  // of several machines' workers, most pairs are of two machines
     options.mix_every = 1;
-    options.non_finite = NonFinite::use;
-    return options;
+    options.inside = "none";
+    const SamplerOptions sampling{.samples = dataset_.train_samples(),
+                                  .workers = world_.size(),
+                                  .rank = world_.rank(),
+                                  .batch = static_cast<std::uint64_t>(job_.train.batch),
+                                  .seed = static_cast<std::uint64_t>(job_.train.seed)};
+    return std::make_unique<Trial>(model_on(device_, job_), traced_, options, sampling);
   }
 
-  SamplerOptions sampler_options() const {
-    return {.samples = dataset_.train_samples(),
-            .workers = world_.size(),
-            .rank = world_.rank(),
-            .batch = static_cast<std::uint64_t>(job_.train.batch),
-            .seed = static_cast<std::uint64_t>(job_.train.seed)};
-  }
-
-  torch::Tensor loss(Model& model, Sampler& sampler) const {
-    const std::uint64_t epoch = sampler.epoch();
-    const Batch batch = dataset_.train(sampler.next(), epoch);
-    return loss_of(job_, model, {batch.input.to(device_), batch.target.to(device_)});
+  torch::Tensor loss(Trial& trial) const {
+    const std::uint64_t epoch = trial.sampler.epoch();
+    const Batch batch = dataset_.train(trial.sampler.next(), epoch);
+    return loss_of(job_, *trial.model, {batch.input.to(device_), batch.target.to(device_)});
   }
 
   Clock::Time device_done() const {
@@ -141,85 +176,87 @@ class Profiler {
     return world_.clock->now();
   }
 
-  // One step, without waiting for others, by bucket. What a GPU takes for it is dealt out by size.
-  std::vector<double> step_seconds(DecentralizedDataParallel& model,
-                                   const std::vector<BucketTimes>& buckets) {
+  // As training does it.
+  Iteration iterate(Trial& trial) {
+    Iteration now;
     const Clock::Time start = device_done();
-    const double waited = seconds(model.step().waited);
-    const double whole = seconds(device_done() - start);
+    trial.wrapped.zero_grad();
+    for (std::int64_t i = 1; i < job_.train.accumulate; ++i) {
+      const auto guard = trial.wrapped.no_sync();
+      loss(trial).backward();
+    }
+    torch::Tensor last = loss(trial);
+    const Clock::Time forward_end = device_done();
+    last.backward();
+    const Clock::Time backward_end = device_done();
+    now.forward_s = seconds(forward_end - start);
+    now.backward_s = trial.backward.seconds_of(forward_end, backward_end);
+    if (job_.train.clip > 0) trial.wrapped.clip_grad_norm(job_.train.clip);
+    now.waited_s = seconds(trial.wrapped.step().waited);
+    now.step_s = deal_out(seconds(device_done() - backward_end) - now.waited_s, trial.bytes);
+    return now;
+  }
+
+  // A step by bucket: in the proportions of its spans, on a GPU, where these end too early, of its sizes.
+  std::vector<double> deal_out(double step_s, const std::vector<double>& bytes) {
     const std::map<std::size_t, double> spans = steps_.take();
-    double bytes = 0, in_spans = 0;
-    for (std::size_t b = 0; b < buckets.size(); ++b) {
-      bytes += buckets[b].bytes;
-      in_spans += spans.contains(b) ? spans.at(b) : 0;
-    }
-    std::vector<double> times;
-    for (std::size_t b = 0; b < buckets.size(); ++b) {
-      const double share = buckets[b].bytes / bytes;
-      const double own = spans.contains(b) ? spans.at(b) : 0;
-      times.push_back(device_.is_cpu() ? own - waited * own / in_spans : (whole - waited) * share);
-    }
-    return times;
+    std::vector<double> shares;
+    for (std::size_t b = 0; b < bytes.size(); ++b)
+      shares.push_back(device_.is_cpu() && spans.contains(b) ? spans.at(b) : bytes[b]);
+    const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+    for (double& share : shares)
+      share *= step_s / all;
+    return shares;
   }
 
   JobTimes compute() {
-    const auto model = model_on(device_, job_);
-    DecentralizedDataParallel wrapped(model, traced_, wrapper_options("none", "profile/compute"));
-    BackwardTimes backward(*model, wrapped.engine(), *world_.clock);
-    Sampler sampler(sampler_options());
+    const auto alone = trial("none");
     JobTimes times;
     std::vector<double> computed;
-    times.buckets.resize(wrapped.engine().buckets());
-    const ParameterTable table(*model);
-    for (std::size_t b = 0; b < times.buckets.size(); ++b) {
-      for (std::size_t segment : wrapped.engine().bucket(b))
-        times.buckets[b].bytes += 4.0 * static_cast<double>(table.tensor(segment).numel());
-    }
-    wrapped.barrier();
+    for (double bytes : alone->bytes)
+      times.buckets.push_back({bytes, {}, {}});
+    alone->wrapped.barrier();
     for (int step = 0; step < options_.warm_up + options_.steps; ++step) {
-      const bool counts = step >= options_.warm_up;
-      const Clock::Time start = device_done();
-      wrapped.zero_grad();
-      for (std::int64_t i = 1; i < job_.train.accumulate; ++i) {
-        const auto guard = wrapped.no_sync();
-        loss(*model, sampler).backward();
-      }
-      torch::Tensor last = loss(*model, sampler);
-      const Clock::Time forward_end = device_done();
-      last.backward();
-      const Clock::Time backward_end = device_done();
-      const auto buckets = backward.seconds_of(forward_end, backward_end);
-      const auto steps = step_seconds(wrapped, times.buckets);
-      if (!counts) continue;
-      computed.push_back(seconds(backward_end - start));
-      times.forward_s.push_back(seconds(forward_end - start));
-      for (std::size_t b = 0; b < buckets.size(); ++b) {
-        times.buckets[b].backward_s.push_back(buckets[b]);
-        times.buckets[b].step_s.push_back(steps[b]);
+      const Iteration now = iterate(*alone);
+      if (step < options_.warm_up) continue;
+      computed.push_back(now.computed_s());
+      times.forward_s.push_back(now.forward_s);
+      for (std::size_t b = 0; b < times.buckets.size(); ++b) {
+        times.buckets[b].backward_s.push_back(now.backward_s[b]);
+        times.buckets[b].step_s.push_back(now.step_s[b]);
       }
     }
-    times.compute_s = wrapped.gather(mean(computed));
+    times.compute_s = alone->wrapped.gather(mean(computed));
     return times;
   }
 
-  // A step that mixes reads a neighbour's model besides; the gradients do not matter for its time.
+  // A step that mixes reads a neighbour's model besides, and what travels between machines takes processor
+  // time from forward and backward.
   void add_mixing(JobTimes& times) {
     if (world_.size() < 2) return;
-    const auto model = model_on(device_, job_);
-    DecentralizedDataParallel wrapped(model, traced_, wrapper_options("awc", "profile/mix"));
-    Sampler sampler(sampler_options());
-    loss(*model, sampler).backward();
-    std::vector<double> mixing_s;
+    const auto mixing = trial("awc");
+    std::vector<double> computed, stepped, waited;
+    std::uint64_t sent_before = 0;
     for (int step = 0; step < options_.warm_up + options_.steps; ++step) {
-      const std::vector<double> own = step_seconds(wrapped, times.buckets);
-      if (step >= options_.warm_up) mixing_s.push_back(std::accumulate(own.begin(), own.end(), 0.0));
+      if (step == options_.warm_up) sent_before = comm::bytes_sent_across(world_.transport->ledger());
+      const Iteration now = iterate(*mixing);
+      if (step < options_.warm_up) continue;
+      computed.push_back(now.computed_s());
+      stepped.push_back(now.stepped_s());
+      waited.push_back(now.waited_s);
     }
+    const auto sent = static_cast<double>(comm::bytes_sent_across(world_.transport->ledger()) - sent_before);
+    const auto of_all = [&](double own) { return mean(mixing->wrapped.gather(own)); };
+    times.message_s_per_byte = message_cost({.alone_s = mean(times.compute_s),
+                                             .mixing_s = of_all(mean(computed)),
+                                             .waited_s = of_all(mean(waited)),
+                                             .sent_bytes = of_all(sent / options_.steps)});
     double local_s = 0, bytes = 0;
     for (const BucketTimes& bucket : times.buckets) {
       local_s += mean(bucket.step_s);
       bytes += bucket.bytes;
     }
-    const double more_s = std::max(0.0, mean(mixing_s) - local_s);
+    const double more_s = std::max(0.0, mean(stepped) - local_s);
     for (BucketTimes& bucket : times.buckets) {
       for (double& sample : bucket.step_s)
         sample += more_s * bucket.bytes / bytes;
@@ -256,6 +293,12 @@ class Profiler {
 };
 
 }  // namespace
+
+double message_cost(const MessageTimes& times) {
+  if (times.sent_bytes == 0 || times.mixing_s < kSlowedDown * times.alone_s) return 0;
+  const double under_computing = times.mixing_s / (times.mixing_s + times.waited_s);
+  return (times.mixing_s - times.alone_s) / (times.sent_bytes * under_computing);
+}
 
 JobTimes profile_job(const Job& job, const Dataset& dataset, const engine::World& world,
                      const ProfilerOptions& options) {
