@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -26,15 +27,9 @@ namespace {
 // Excludes other threads and processes: every holder has a file description of its own.
 class FolderLock {
  public:
-  explicit FolderLock(const std::filesystem::path& folder)
+  FolderLock(const std::filesystem::path& folder, const std::stop_token& stop)
       : fd_(::open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    int status = -1;
-    if (fd_ >= 0) {
-      do {
-        status = ::flock(fd_, LOCK_EX);
-      } while (status != 0 && errno == EINTR);
-    }
-    if (status == 0) return;
+    if (fd_ >= 0 && (stop.stop_possible() ? try_until(stop) : ::flock(fd_, LOCK_EX)) == 0) return;
     const int reason = errno;
     if (fd_ >= 0) ::close(fd_);
     throw Error(cat("cannot lock: ", std::strerror(reason)), cat("store ", (folder / ".lock").string()),
@@ -45,6 +40,15 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
 
  private:
+  // A holder may be stopped while it holds the lock, and flock hears of no stop token.
+  int try_until(const std::stop_token& stop) const {
+    while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK || stop.stop_requested()) return -1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return 0;
+  }
+
   const int fd_;
 };
 
@@ -108,12 +112,12 @@ void FileStore::withdraw_will() {
   will_.reset();
 }
 
-void FileStore::set(std::string_view key, std::string_view value) {
-  const FolderLock lock(folder_);
+void FileStore::set_for(std::string_view key, std::string_view value, std::stop_token stop) {
+  const FolderLock lock(folder_, stop);
   replace(key, value);
 }
 
-std::optional<std::string> FileStore::get(std::string_view key) {
+std::optional<std::string> FileStore::get_for(std::string_view key, std::stop_token) {
   std::ifstream in(file_of(key), std::ios::binary);
   if (!in) return std::nullopt;
   return std::string(std::istreambuf_iterator<char>(in), {});
@@ -139,15 +143,15 @@ std::optional<std::string> FileStore::wait_for(std::string_view key, Deadline de
   }
 }
 
-std::int64_t FileStore::add(std::string_view key, std::int64_t delta) {
-  const FolderLock lock(folder_);
+std::int64_t FileStore::add_for(std::string_view key, std::int64_t delta, std::stop_token stop) {
+  const FolderLock lock(folder_, stop);
   const std::int64_t sum = add_to_counter(key, get(key).value_or("0"), delta);
   replace(key, std::to_string(sum));
   return sum;
 }
 
-std::string FileStore::set_once(std::string_view key, std::string_view value) {
-  const FolderLock lock(folder_);
+std::string FileStore::set_once_for(std::string_view key, std::string_view value, std::stop_token stop) {
+  const FolderLock lock(folder_, stop);
   if (auto present = get(key)) return *present;
   replace(key, value);
   return std::string(value);

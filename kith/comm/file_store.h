@@ -18,16 +18,16 @@ class FileStore final : public WillStore {
   // Carries out the will, if there is one.
   ~FileStore() override;
 
-  void set(std::string_view key, std::string_view value) override;
-  std::optional<std::string> get(std::string_view key) override;
-  std::int64_t add(std::string_view key, std::int64_t delta) override;
-  std::string set_once(std::string_view key, std::string_view value) override;
   // Only who waits for the key, on the machine of the process that died, sees its will come true. By one
   // thread at a time.
   void leave_will(std::string_view key, std::string_view value) override;
   void withdraw_will() override;
 
  private:
+  void set_for(std::string_view key, std::string_view value, std::stop_token stop) override;
+  std::optional<std::string> get_for(std::string_view key, std::stop_token stop) override;
+  std::int64_t add_for(std::string_view key, std::int64_t delta, std::stop_token stop) override;
+  std::string set_once_for(std::string_view key, std::string_view value, std::stop_token stop) override;
   std::optional<std::string> wait_for(std::string_view key, Deadline deadline, std::stop_token stop) override;
   std::filesystem::path file_of(std::string_view key, char kind = 'k') const;
   // REQUIRES: the lock is held.

@@ -6,13 +6,13 @@
 
 namespace kith::comm {
 
-void MemoryStore::set(std::string_view key, std::string_view value) {
+void MemoryStore::set_for(std::string_view key, std::string_view value, std::stop_token) {
   std::lock_guard lock(mutex_);
   values_.insert_or_assign(std::string(key), std::string(value));
   changed_.notify_all();
 }
 
-std::optional<std::string> MemoryStore::get(std::string_view key) {
+std::optional<std::string> MemoryStore::get_for(std::string_view key, std::stop_token) {
   std::lock_guard lock(mutex_);
   const auto found = values_.find(key);
   return found == values_.end() ? std::nullopt : std::optional(found->second);
@@ -26,7 +26,7 @@ std::optional<std::string> MemoryStore::wait_for(std::string_view key, Deadline 
   return came ? std::optional(values_.find(key)->second) : std::nullopt;
 }
 
-std::int64_t MemoryStore::add(std::string_view key, std::int64_t delta) {
+std::int64_t MemoryStore::add_for(std::string_view key, std::int64_t delta, std::stop_token) {
   std::lock_guard lock(mutex_);
   const auto entry = values_.try_emplace(std::string(key), "0").first;
   const std::int64_t sum = add_to_counter(key, entry->second, delta);
@@ -35,7 +35,7 @@ std::int64_t MemoryStore::add(std::string_view key, std::int64_t delta) {
   return sum;
 }
 
-std::string MemoryStore::set_once(std::string_view key, std::string_view value) {
+std::string MemoryStore::set_once_for(std::string_view key, std::string_view value, std::stop_token) {
   std::lock_guard lock(mutex_);
   const auto [entry, fresh] = values_.try_emplace(std::string(key), value);
   if (fresh) changed_.notify_all();

@@ -11,13 +11,11 @@ namespace kith::comm {
 
 // For workers that are threads of one process.
 class MemoryStore final : public Store {
- public:
-  void set(std::string_view key, std::string_view value) override;
-  std::optional<std::string> get(std::string_view key) override;
-  std::int64_t add(std::string_view key, std::int64_t delta) override;
-  std::string set_once(std::string_view key, std::string_view value) override;
-
  private:
+  void set_for(std::string_view key, std::string_view value, std::stop_token stop) override;
+  std::optional<std::string> get_for(std::string_view key, std::stop_token stop) override;
+  std::int64_t add_for(std::string_view key, std::int64_t delta, std::stop_token stop) override;
+  std::string set_once_for(std::string_view key, std::string_view value, std::stop_token stop) override;
   std::optional<std::string> wait_for(std::string_view key, Deadline deadline, std::stop_token stop) override;
   std::mutex mutex_;  // guards values_
   std::condition_variable_any changed_;

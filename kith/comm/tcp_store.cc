@@ -93,13 +93,18 @@ void TcpStore::withdraw_will() {
   will_.reset();
 }
 
-void TcpStore::set(std::string_view key, std::string_view value) {
-  ask(encode(Request{Operation::set, std::string(key), std::string(value)}),
-      SteadyClock().now() + options_.patience);
+std::optional<std::string> TcpStore::ask_soon(const std::string& request, const std::stop_token& stop) {
+  std::optional<net::StopFile> file;
+  if (stop.stop_possible()) file.emplace(stop);
+  return ask(request, {SteadyClock().now() + options_.patience, file ? file->fd() : -1});
 }
 
-std::optional<std::string> TcpStore::get(std::string_view key) {
-  return ask(encode(Request{Operation::get, std::string(key)}), SteadyClock().now() + options_.patience);
+void TcpStore::set_for(std::string_view key, std::string_view value, std::stop_token stop) {
+  ask_soon(encode(Request{Operation::set, std::string(key), std::string(value)}), stop);
+}
+
+std::optional<std::string> TcpStore::get_for(std::string_view key, std::stop_token stop) {
+  return ask_soon(encode(Request{Operation::get, std::string(key)}), stop);
 }
 
 std::optional<std::string> TcpStore::wait_for(std::string_view key, Deadline deadline, std::stop_token stop) {
@@ -125,15 +130,14 @@ std::optional<std::string> TcpStore::wait_for(std::string_view key, Deadline dea
   }
 }
 
-std::int64_t TcpStore::add(std::string_view key, std::int64_t delta) {
-  const auto sum = ask(encode(Request{.operation = Operation::add, .key = std::string(key), .number = delta}),
-                       SteadyClock().now() + options_.patience);
+std::int64_t TcpStore::add_for(std::string_view key, std::int64_t delta, std::stop_token stop) {
+  const auto sum =
+      ask_soon(encode(Request{.operation = Operation::add, .key = std::string(key), .number = delta}), stop);
   return parse_counter(key, sum.value_or(""));
 }
 
-std::string TcpStore::set_once(std::string_view key, std::string_view value) {
-  return ask(encode(Request{Operation::set_once, std::string(key), std::string(value)}),
-             SteadyClock().now() + options_.patience)
+std::string TcpStore::set_once_for(std::string_view key, std::string_view value, std::stop_token stop) {
+  return ask_soon(encode(Request{Operation::set_once, std::string(key), std::string(value)}), stop)
       .value_or("");
 }
 

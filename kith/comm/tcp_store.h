@@ -32,16 +32,18 @@ class TcpStore final : public WillStore {
   // protocol; Error when the deadline passes.
   TcpStore(TcpStoreOptions options, Deadline deadline);
 
-  void set(std::string_view key, std::string_view value) override;
-  std::optional<std::string> get(std::string_view key) override;
-  std::int64_t add(std::string_view key, std::int64_t delta) override;
-  std::string set_once(std::string_view key, std::string_view value) override;
   // Whose machine vanishes has ended, too. By one thread at a time.
   void leave_will(std::string_view key, std::string_view value) override;
   void withdraw_will() override;
 
  private:
+  void set_for(std::string_view key, std::string_view value, std::stop_token stop) override;
+  std::optional<std::string> get_for(std::string_view key, std::stop_token stop) override;
+  std::int64_t add_for(std::string_view key, std::int64_t delta, std::stop_token stop) override;
+  std::string set_once_for(std::string_view key, std::string_view value, std::stop_token stop) override;
   std::optional<std::string> wait_for(std::string_view key, Deadline deadline, std::stop_token stop) override;
+  // Asks for an answer that need not wait for anybody.
+  std::optional<std::string> ask_soon(const std::string& request, const std::stop_token& stop);
   enum class Attempt { first, later };
   net::Connection connect(Attempt attempt, const net::Limit& limit) const;
   net::Connection idle_or_new(const net::Limit& limit);

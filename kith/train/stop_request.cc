@@ -149,12 +149,12 @@ class StopRequests::Impl {
   std::optional<std::int64_t> agree(std::int64_t number, std::int64_t promise, const std::stop_token& stop) {
     comm::Store& store = *world_.store;
     const auto of = [&](int rank) { return key(number, cat("at/", rank)); };
-    store.set(of(world_.rank()), cat(promise));
-    if (store.add(key(number, "promised"), 1) == world_.size()) {
+    store.set(of(world_.rank()), cat(promise), stop);
+    if (store.add(key(number, "promised"), 1, stop) == world_.size()) {
       std::int64_t largest = promise;
       for (Rank rank = 0; rank < world_.size(); ++rank)
-        largest = std::max(largest, parse_step(store.get(of(rank)).value_or("0")));
-      store.set(key(number, "agreed"), cat(largest));
+        largest = std::max(largest, parse_step(store.get(of(rank), stop).value_or("0")));
+      store.set(key(number, "agreed"), cat(largest), stop);
     }
     const auto agreed = store.wait(key(number, "agreed"), Deadline::max(), stop);
     return agreed ? std::optional(parse_step(*agreed)) : std::nullopt;
@@ -172,7 +172,7 @@ class StopRequests::Impl {
       spoken = heard_;
       const Request request = *wanted_;
       lock.unlock();
-      world_.store->set_once(key(spoken, "wanted"), word_of(request));
+      world_.store->set_once(key(spoken, "wanted"), word_of(request), stop);
       lock.lock();
     }
   }

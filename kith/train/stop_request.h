@@ -33,7 +33,7 @@ struct StopRequestOptions {
 class StopRequests {
  public:
   explicit StopRequests(const engine::World& world, StopRequestOptions options = {});
-  // At once, unless a word of this worker's own is on its way to a store that does not answer.
+  // At once, whatever the store does.
   ~StopRequests();
   StopRequests(const StopRequests&) = delete;
   StopRequests& operator=(const StopRequests&) = delete;

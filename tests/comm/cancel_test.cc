@@ -121,6 +121,44 @@ INSTANTIATE_TEST_SUITE_P(All, CancelStopped,
                          ::testing::ValuesIn(support::with_plain_shm(support::process_backends())),
                          [](const auto& param) { return param.param; });
 
+// Worker 1 is the one that connects, and worker 0's process is stopped before it answers.
+TEST_P(CancelStopped, AnOpeningThatStillConnectsEndsAtOnce) {
+  const TempFolder folder;
+  FileStore store(folder.path());
+  Processes processes(2, [&](int index) {
+    return support::run_process(GetParam(), index, 2, folder.path(), [&](Worker& w) {
+      w.store.set(cat("ready/", w.rank), "");
+      if (w.rank == 0) {
+        w.store.wait("never", in_ten_minutes());
+        return std::string();
+      }
+      EXPECT_TRUE(w.store.wait("stopped", in_time()));
+      CancellableTransport own(w.transport);
+      std::thread cancels([&] {
+        std::this_thread::sleep_for(30ms);  // right also where it has not begun to connect
+        own.cancel();
+      });
+      const auto start = SteadyClock().now();
+      EXPECT_EQ(failure_of([&] { own.open({.name = "w", .bytes = kBytes}, in_time()); }),
+                "worker 1 opens window 'w': it was cancelled");
+      EXPECT_LT(SteadyClock().now() - start, kAtOnce);
+      cancels.join();
+      w.store.set("ended", "");
+      return std::string();
+    });
+  });
+  for (int rank : {0, 1})
+    ASSERT_TRUE(store.wait(cat("ready/", rank), in_time()));
+  processes.send(0, SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(::waitpid(processes.pid(0), &status, WUNTRACED), processes.pid(0));
+  store.set("stopped", "");
+  EXPECT_TRUE(store.wait("ended", in_time()));
+  processes.send(0, SIGKILL);
+  const auto endings = processes.join(30s);
+  EXPECT_TRUE(endings[1].good()) << endings[1].report;
+}
+
 TEST_P(CancelStopped, EndsTakeASecondAtMost) {
   constexpr std::size_t kLong = 20'000'000;
   const TempFolder folder;

@@ -302,6 +302,11 @@ TEST(StoppedServer, IsWaitedForAndAStopEndsTheWaitInEveryPhase) {
       EXPECT_EQ(store.wait("never", Deadline::max(), stop), std::nullopt);
     });
   }
+  watchers.emplace_back([&](const std::stop_token& stop) { EXPECT_THROW(store.set("k", "v", stop), Error); });
+  watchers.emplace_back([&](const std::stop_token& stop) { EXPECT_THROW(store.get("k", stop), Error); });
+  watchers.emplace_back([&](const std::stop_token& stop) { EXPECT_THROW(store.add("n", 1, stop), Error); });
+  watchers.emplace_back(
+      [&](const std::stop_token& stop) { EXPECT_THROW(store.set_once("k", "v", stop), Error); });
   std::this_thread::sleep_for(50ms);  // most are where they are to be stopped; any place is right
   const Clock::Time asked = SteadyClock().now();
   watchers.clear();

@@ -24,14 +24,19 @@ class CountingStore final : public comm::Store {
     return found == calls_.end() ? 0 : found->second;
   }
 
-  void set(std::string_view key, std::string_view value) override { counted().set(key, value); }
-  std::optional<std::string> get(std::string_view key) override { return counted().get(key); }
-  std::int64_t add(std::string_view key, std::int64_t delta) override { return counted().add(key, delta); }
-  std::string set_once(std::string_view key, std::string_view value) override {
-    return counted().set_once(key, value);
-  }
-
  private:
+  void set_for(std::string_view key, std::string_view value, std::stop_token stop) override {
+    counted().set(key, value, std::move(stop));
+  }
+  std::optional<std::string> get_for(std::string_view key, std::stop_token stop) override {
+    return counted().get(key, std::move(stop));
+  }
+  std::int64_t add_for(std::string_view key, std::int64_t delta, std::stop_token stop) override {
+    return counted().add(key, delta, std::move(stop));
+  }
+  std::string set_once_for(std::string_view key, std::string_view value, std::stop_token stop) override {
+    return counted().set_once(key, value, std::move(stop));
+  }
   std::optional<std::string> wait_for(std::string_view key, Deadline deadline,
                                       std::stop_token stop) override {
     return counted().wait(key, deadline, std::move(stop));

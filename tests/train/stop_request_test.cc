@@ -3,8 +3,11 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <future>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -117,6 +120,69 @@ TEST(StopRequests, ALostWorkerEndsTheWaitForAnAgreement) {
     EXPECT_THAT(problem, HasSubstr("worker 1 is gone"));
     return problem;
   });
+}
+
+// Answers all but one kind of call; that one ends by a stop, or much too late.
+class SilentStore final : public comm::Store {
+ public:
+  SilentStore(comm::Store& store, std::string silent) : store_(store), silent_(std::move(silent)) {}
+  // Returns when a call goes unanswered.
+  void await_silence() { asked_.get_future().wait(); }
+
+ private:
+  void hear(const std::string& call, const std::stop_token& stop) {
+    if (call != silent_) return;
+    asked_.set_value();
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    never.wait_for(lock, stop, std::chrono::seconds(10), [] { return false; });
+    throw Error("no answer");
+  }
+  void set_for(std::string_view key, std::string_view value, std::stop_token stop) override {
+    hear(key.ends_with("/agreed") ? "set agreed" : "set", stop);
+    store_.set(key, value);
+  }
+  std::optional<std::string> get_for(std::string_view key, std::stop_token stop) override {
+    hear("get", stop);
+    return store_.get(key);
+  }
+  std::int64_t add_for(std::string_view key, std::int64_t delta, std::stop_token stop) override {
+    hear("add", stop);
+    return store_.add(key, delta);
+  }
+  std::string set_once_for(std::string_view key, std::string_view value, std::stop_token stop) override {
+    hear("set_once", stop);
+    return store_.set_once(key, value);
+  }
+  std::optional<std::string> wait_for(std::string_view key, Deadline deadline,
+                                      std::stop_token stop) override {
+    return store_.wait(key, deadline, std::move(stop));
+  }
+
+  comm::Store& store_;
+  const std::string silent_;
+  std::promise<void> asked_;
+};
+
+// A word on its way to a store whose process is stopped held up the end of the worker for ten minutes.
+TEST(StopRequests, EndAtOnceWhateverTheStoreLeavesUnanswered) {
+  for (const char* silent : {"set_once", "set", "add", "get", "set agreed"}) {
+    support::run_threads(1, [&](support::Worker& worker) {
+      SteadyClock clock;
+      NullLog log;
+      SilentStore store(worker.store, silent);
+      std::optional<StopRequests> requests(std::in_place, world_of(worker, store, clock, log),
+                                           StopRequestOptions{.name = silent});
+      requests->ask(Request::save);
+      requests->due(0);
+      store.await_silence();
+      const Clock::Time start = clock.now();
+      requests.reset();
+      EXPECT_LT(clock.now() - start, std::chrono::seconds(1)) << silent;
+      return std::string();
+    });
+  }
 }
 
 }  // namespace

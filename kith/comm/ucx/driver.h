@@ -99,7 +99,7 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
   bool has_room(int peer) const override;
 
   void post(std::function<void()> command);
-  void meet_all(const std::vector<int>& peers, Deadline deadline);
+  void meet_all(const std::vector<int>& peers, const net::Limit& limit);
 
   // The thread.
   void run(std::promise<void> started);

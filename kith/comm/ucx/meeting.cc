@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
+#include <stop_token>
 #include <utility>
 
 #include "kith/base/check.h"
@@ -25,6 +27,31 @@ constexpr Clock::Duration kStrangerTime = std::chrono::seconds(10);
 constexpr Clock::Duration kDeafTime = std::chrono::seconds(1);  // when descriptors have run out
 constexpr std::string_view kRemedy = "run the same build of kith with the same workers everywhere";
 
+// A cancellation (or none) as poll sees it.
+class CancellationFile final : private Cancellation::Listener {
+ public:
+  explicit CancellationFile(std::shared_ptr<Cancellation> cancellation)
+      : cancellation_(std::move(cancellation)), file_(source_.get_token()) {
+    if (!cancellation_) return;
+    cancellation_->add(this);
+    if (cancellation_->cancelled()) source_.request_stop();
+  }
+  ~CancellationFile() {
+    if (cancellation_) cancellation_->remove(this);
+  }
+  CancellationFile(const CancellationFile&) = delete;
+  CancellationFile& operator=(const CancellationFile&) = delete;
+
+  int fd() const { return file_.fd(); }
+
+ private:
+  void on_cancel() override { source_.request_stop(); }
+
+  const std::shared_ptr<Cancellation> cancellation_;
+  std::stop_source source_;
+  const net::StopFile file_;
+};
+
 }  // namespace
 
 // --- any thread ---
@@ -32,7 +59,13 @@ constexpr std::string_view kRemedy = "run the same build of kith with the same w
 std::shared_ptr<Driver::WindowLink> Driver::announce(const WindowOptions& options, const mapped::Block& own,
                                                      const std::vector<int>& peers, Deadline deadline) {
   std::lock_guard lock(open_mutex_);
-  meet_all(peers, deadline);
+  try {
+    const CancellationFile cancelled(options.cancellation);
+    meet_all(peers, {deadline, cancelled.fd()});
+  } catch (const Error&) {
+    mapped::check_going_on(options, cat(context_->self(), " opens window '", options.name, "'"));
+    throw;
+  }
   const auto window = std::make_shared<NetWindow>(options.name, next_number_++, own);
   for (int peer : peers) {
     window->sides.try_emplace(peer, own.control.head(), context_->self_index(),
@@ -48,7 +81,7 @@ std::shared_ptr<Driver::WindowLink> Driver::announce(const WindowOptions& option
   return link;
 }
 
-void Driver::meet_all(const std::vector<int>& peers, Deadline deadline) {
+void Driver::meet_all(const std::vector<int>& peers, const net::Limit& limit) {
   for (int peer : peers) {
     const auto index = static_cast<std::size_t>(peer);
     // Of two workers the one with the greater index connects.
@@ -58,7 +91,7 @@ void Driver::meet_all(const std::vector<int>& peers, Deadline deadline) {
                                                                .interface = options_.interface,
                                                                .retry = net::Retry::unless_refused,
                                                                .log = &context_->log()},
-                                                              options_.secret, deadline));
+                                                              options_.secret, limit));
     connected_[index] = true;
     post([this, peer, connection] { adopt(peer, std::move(*connection)); });
   }
