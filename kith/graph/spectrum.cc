@@ -67,15 +67,15 @@ FromStart follow(const std::vector<Round>& rounds, std::size_t start, std::size_
   Product product = Product::Identity(n, n);
   // Whatever contracts comes within rounding of the average in the end; an exact schedule gets there in one
   // round from far away.
-  bool settled = false;
+  bool averaged = false;
   for (std::size_t done = 0;; ++done) {
-    if (!settled) {
+    if (!averaged) {
       const double error = largest_error(product);
       if (error <= kExact) out.exact_after = static_cast<std::int64_t>(done);
-      settled = error <= kNear || done >= horizon;
+      averaged = error <= kNear || done >= horizon;
     }
     if (done == rounds.size()) out.contraction = deviation_of(product);
-    if (done >= rounds.size() && settled) return out;
+    if (done >= rounds.size() && averaged) return out;
     product = applied(rounds[(start + done) % rounds.size()], product);
   }
 }

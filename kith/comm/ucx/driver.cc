@@ -54,7 +54,7 @@ Driver::Driver(std::shared_ptr<mapped::Context> context, net::Listener listener,
       exchange_(*context_, *this) {
   if (!bell_) shm::fail("cannot make an eventfd", "backend ucx");
   for (const auto& [index, address] : options_.addresses)
-    places_.try_emplace(index, context_->self_index(), random_token());
+    contacts_.try_emplace(index, context_->self_index(), random_token());
   std::promise<void> started;
   std::future<void> outcome = started.get_future();
   thread_ = std::thread([this, promise = std::move(started)]() mutable { run(std::move(promise)); });
@@ -105,7 +105,7 @@ void Driver::run(std::promise<void> started) {
       active = true;
       if (SteadyClock().now() >= turn_ends) break;
     }
-    for (auto& [index, place] : places_)
+    for (auto& [index, contact] : contacts_)
       exchange_.pump(index);
     beat();
     see_off();
@@ -127,16 +127,16 @@ void Driver::run(std::promise<void> started) {
     stopped_ = true;
     commands_.clear();
   }
-  for (auto& [index, place] : places_)
-    place.peer.close();
+  for (auto& [index, contact] : contacts_)
+    contact.peer.close();
   const Deadline limit = SteadyClock().now() + kLastRites;
   const auto closed = [](const auto& entry) { return entry.second.peer.closed(); };
-  while (!std::all_of(places_.begin(), places_.end(), closed) && SteadyClock().now() < limit) {
+  while (!std::all_of(contacts_.begin(), contacts_.end(), closed) && SteadyClock().now() < limit) {
     if (!worker_->progress()) ::poll(nullptr, 0, 1);
   }
   worker_.reset();
-  for (auto& [index, place] : places_)
-    place.peer.lifeline().reset();
+  for (auto& [index, contact] : contacts_)
+    contact.peer.lifeline().reset();
 }
 
 bool Driver::run_commands() {
@@ -156,11 +156,11 @@ void Driver::watch_sockets(Rest rest) {
       {worker_->fd(), POLLIN, 0}, {bell_.get(), POLLIN, 0}, {deaf ? -1 : listener_.fd(), POLLIN, 0}};
   std::vector<int> indices;
   Clock::Time until = next_beat_;
-  for (auto& [index, place] : places_) {
-    if (place.state == State::leaving || place.state == State::dying)
+  for (auto& [index, contact] : contacts_) {
+    if (contact.state == State::leaving || contact.state == State::dying)
       until = std::min(until, SteadyClock().now() + kStep);
-    if (!place.peer.lifeline() || place.state == State::gone) continue;
-    net::Connection& connection = place.peer.lifeline()->connection();
+    if (!contact.peer.lifeline() || contact.state == State::gone) continue;
+    net::Connection& connection = contact.peer.lifeline()->connection();
     if (connection.ended()) continue;
     files.push_back(
         {connection.fd(), static_cast<short>(connection.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
@@ -188,16 +188,16 @@ void Driver::take_message(std::span<const std::byte> bytes, Delivery& delivery) 
   const auto message = parse_message(bytes);
   if (!message) return complain("a stranger", cat("a malformed message of ", bytes.size(), " bytes"));
   const Envelope& envelope = message->envelope;
-  const auto found = places_.find(envelope.from);
-  if (found == places_.end() || envelope.token != found->second.peer.token()) {
+  const auto found = contacts_.find(envelope.from);
+  if (found == contacts_.end() || envelope.token != found->second.peer.token()) {
     return complain("a stranger",
                     cat("a message in the name of worker index ", envelope.from, " without its token"));
   }
-  Place& place = found->second;
-  if (envelope.kind == Kind::greet) return place.peer.count_greeting();
+  Contact& contact = found->second;
+  if (envelope.kind == Kind::greet) return contact.peer.count_greeting();
   const std::string wrong =
-      exchange_.take(envelope.from, *message, delivery, [&place] { place.peer.count_received(); });
-  if (wrong.empty() || std::exchange(place.complained, true)) return;
+      exchange_.take(envelope.from, *message, delivery, [&contact] { contact.peer.count_received(); });
+  if (wrong.empty() || std::exchange(contact.complained, true)) return;
   context_->log().warning(
       cat(context_->self(), " drops what ", context_->worker(envelope.from), " sent: ", wrong));
 }
@@ -212,9 +212,9 @@ void Driver::beat() {
   const Clock::Time now = SteadyClock().now();
   if (now < next_beat_) return;
   next_beat_ = now + Lifeline::kBeat;
-  for (auto& [index, place] : places_) {
-    if (place.state != State::met) continue;
-    Lifeline& lifeline = *place.peer.lifeline();
+  for (auto& [index, contact] : contacts_) {
+    if (contact.state != State::met) continue;
+    Lifeline& lifeline = *contact.peer.lifeline();
     try {
       lifeline.beat(now, encode(Beat{}));
     } catch (const Error& e) {
@@ -228,42 +228,42 @@ void Driver::beat() {
 }
 
 void Driver::lose(int index, std::string why) {
-  Place& place = places_.at(index);
-  if (place.state == State::dying || place.state == State::gone) return;
-  place.state = State::dying;
-  place.since = SteadyClock().now();
-  place.why = std::move(why);
+  Contact& contact = contacts_.at(index);
+  if (contact.state == State::dying || contact.state == State::gone) return;
+  contact.state = State::dying;
+  contact.since = SteadyClock().now();
+  contact.why = std::move(why);
   exchange_.forget(index);
-  place.peer.close();
+  contact.peer.close();
 }
 
 void Driver::see_off() {
   const Clock::Time now = SteadyClock().now();
-  for (auto& [index, place] : places_) {
-    const bool failed = !place.failure.empty();
-    if (failed && place.state == State::met) {
-      place.state = State::leaving;
-      place.since = now;
+  for (auto& [index, contact] : contacts_) {
+    const bool failed = !contact.failure.empty();
+    if (failed && contact.state == State::met) {
+      contact.state = State::leaving;
+      contact.since = now;
     }
-    if (place.state == State::leaving) {
-      const bool ended = place.peer.lifeline()->connection().ended();
-      if (place.farewell && place.peer.received() >= *place.farewell) {
+    if (contact.state == State::leaving) {
+      const bool ended = contact.peer.lifeline()->connection().ended();
+      if (contact.farewell && contact.peer.received() >= *contact.farewell) {
         say(index, encode(FarewellHeard{}));
         lose(index, {});
-      } else if ((failed && ended) || now - place.since > (place.farewell ? kLinger : kAftermath)) {
-        lose(index, cat("died", failed ? cat(" (", place.failure, ")") : ""));
+      } else if ((failed && ended) || now - contact.since > (contact.farewell ? kLinger : kAftermath)) {
+        lose(index, cat("died", failed ? cat(" (", contact.failure, ")") : ""));
       }
     }
-    if (place.state != State::dying || (!place.peer.closed() && now - place.since < kBurial)) continue;
-    place.state = State::gone;
-    place.parted = true;
+    if (contact.state != State::dying || (!contact.peer.closed() && now - contact.since < kBurial)) continue;
+    contact.state = State::gone;
+    contact.parted = true;
     context_->liveness().mark_lost(index);
-    if (place.why.empty()) {
+    if (contact.why.empty()) {
       context_->log().debug(cat(context_->self(), ": ", context_->worker(index), " closed its transport"));
     } else {
-      context_->log().warning(cat(context_->self(), ": ", context_->worker(index), " ", place.why));
+      context_->log().warning(cat(context_->self(), ": ", context_->worker(index), " ", contact.why));
     }
-    place.peer.lifeline().reset();
+    contact.peer.lifeline().reset();
     std::lock_guard lock(mutex_);
     changed_.notify_all();
   }
@@ -272,15 +272,15 @@ void Driver::see_off() {
 // --- post ---
 
 void Driver::tell(int peer, const Envelope& envelope) {
-  places_.at(peer).peer.tell(envelope);
+  contacts_.at(peer).peer.tell(envelope);
 }
 
 void Driver::send(int peer, const DataHeader& header, std::span<const std::byte> payload, Done done) {
-  places_.at(peer).peer.send(header, payload, std::move(done));
+  contacts_.at(peer).peer.send(header, payload, std::move(done));
 }
 
 bool Driver::has_room(int peer) const {
-  return places_.at(peer).peer.has_room();
+  return contacts_.at(peer).peer.has_room();
 }
 
 // --- links ---

@@ -66,8 +66,8 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
   // dying    its lanes are being closed
   // gone     it is marked lost
   enum class State { absent, meeting, met, leaving, dying, gone };
-  struct Place {
-    explicit Place(int self, std::uint64_t token) : peer(self, token) {}
+  struct Contact {
+    explicit Contact(int self, std::uint64_t token) : peer(self, token) {}
     Peer peer;
     State state = State::absent;
     Clock::Time since{};                    // when it began to leave or to die
@@ -151,7 +151,7 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
   // The thread's own.
   std::unique_ptr<Worker> worker_;
   Exchange exchange_;
-  std::map<int, Place> places_;  // by index; every peer that is not on this machine
+  std::map<int, Contact> contacts_;  // by index; every peer that is not on this machine
   std::list<Stranger> strangers_;
   std::vector<Opening> opening_;
   int complaints_ = 0;  // about strangers

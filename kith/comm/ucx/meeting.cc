@@ -145,25 +145,26 @@ std::vector<mapped::PeerBlock> Driver::gather(const WindowOptions& options, cons
 
 void Driver::heed_end(int peer) {
   post([this, peer] {
-    const auto found = places_.find(peer);
-    if (found != places_.end() && found->second.state == State::absent) lose(peer, "ended before it was met");
+    const auto found = contacts_.find(peer);
+    if (found != contacts_.end() && found->second.state == State::absent)
+      lose(peer, "ended before it was met");
   });
 }
 
 // --- the thread ---
 
 void Driver::say(int index, std::string message) {
-  Place& place = places_.at(index);
-  if (place.state == State::absent || place.state == State::meeting) {
-    place.to_say.push_back(std::move(message));
-  } else if (place.peer.lifeline()) {
+  Contact& contact = contacts_.at(index);
+  if (contact.state == State::absent || contact.state == State::meeting) {
+    contact.to_say.push_back(std::move(message));
+  } else if (contact.peer.lifeline()) {
     write(index, message);
   }
 }
 
 void Driver::write(int index, std::string_view message) {
   try {
-    places_.at(index).peer.lifeline()->connection().queue(message);
+    contacts_.at(index).peer.lifeline()->connection().queue(message);
   } catch (const Error& e) {
     lose(index, cat("is lost: ", e.what()));
   }
@@ -173,16 +174,16 @@ std::string Driver::hello_for(int index) const {
   Hello hello;
   hello.worker = context_->self().value;
   hello.workers_digest = context_->workers_digest();
-  hello.token = places_.at(index).peer.token();
+  hello.token = contacts_.at(index).peer.token();
   hello.lanes = static_cast<std::uint64_t>(options_.lanes);
   return encode(Greeting{hello, worker_->address()});
 }
 
 void Driver::adopt(int index, net::Connection connection) {
-  Place& place = places_.at(index);
-  place.peer.lifeline().emplace(std::move(connection));
-  place.peer.lifeline()->connection().limit(kMostBytes);
-  place.state = State::meeting;
+  Contact& contact = contacts_.at(index);
+  contact.peer.lifeline().emplace(std::move(connection));
+  contact.peer.lifeline()->connection().limit(kMostBytes);
+  contact.state = State::meeting;
   write(index, hello_for(index));
 }
 
@@ -234,8 +235,8 @@ bool Driver::admit(Stranger& stranger) {
     const auto words = parse_lifeline(*message);
     const auto* greeting = words ? std::get_if<Greeting>(&*words) : nullptr;
     const int index = greeting != nullptr ? context_->index_of(WorkerId{greeting->hello.worker}) : -1;
-    const auto found = places_.find(index);
-    if (found == places_.end() || found->second.state != State::absent) {
+    const auto found = contacts_.find(index);
+    if (found == contacts_.end() || found->second.state != State::absent) {
       complain(connection.peer(), "it says it is a worker that is not expected");
       return true;
     }
@@ -258,11 +259,11 @@ std::string Driver::take_greeting(int index, const Greeting& greeting) {
   if (hello.worker != peer.value || hello.workers_digest != context_->workers_digest())
     return cat(peer, " belongs to another list of workers than ", context_->self());
   if (hello.lanes < 1 || hello.lanes > Peer::kMostLanes) return cat("it opens ", hello.lanes, " lanes");
-  Place& place = places_.at(index);
-  place.peer.meet(*worker_, {greeting.address, hello.token, static_cast<int>(hello.lanes)}, options_.lanes,
-                  [&place](std::string_view why) { place.failure = why; });
-  place.state = State::met;
-  for (std::string& waiting : std::exchange(place.to_say, {}))
+  Contact& contact = contacts_.at(index);
+  contact.peer.meet(*worker_, {greeting.address, hello.token, static_cast<int>(hello.lanes)}, options_.lanes,
+                    [&contact](std::string_view why) { contact.failure = why; });
+  contact.state = State::met;
+  for (std::string& waiting : std::exchange(contact.to_say, {}))
     say(index, std::move(waiting));
   return {};
 }
@@ -277,29 +278,29 @@ void Driver::refuse(int index, const std::string& why) {
 }
 
 void Driver::listen_to(int index) {
-  Place& place = places_.at(index);
-  if (!place.peer.lifeline()) return;
-  net::Connection& connection = place.peer.lifeline()->connection();
+  Contact& contact = contacts_.at(index);
+  if (!contact.peer.lifeline()) return;
+  net::Connection& connection = contact.peer.lifeline()->connection();
   try {
     connection.flush();
     while (auto message = connection.receive()) {
       hear(index, *message);
-      if (place.state == State::dying) return;
+      if (contact.state == State::dying) return;
     }
   } catch (const std::exception& e) {
     return lose(index, cat("is lost: ", e.what()));
   }
-  if (!connection.ended() || place.state == State::leaving) return;
-  if (place.parted) return lose(index, {});
-  place.state = State::leaving;
-  place.since = SteadyClock().now();
+  if (!connection.ended() || contact.state == State::leaving) return;
+  if (contact.parted) return lose(index, {});
+  contact.state = State::leaving;
+  contact.since = SteadyClock().now();
 }
 
 void Driver::hear(int index, std::string_view bytes) {
-  Place& place = places_.at(index);
+  Contact& contact = contacts_.at(index);
   const auto message = parse_lifeline(bytes);
   if (!message) return refuse(index, "it speaks of something unknown");
-  if (place.state == State::meeting) {
+  if (contact.state == State::meeting) {
     std::string wrong = "its first words are no hello";
     try {
       if (const auto* greeting = std::get_if<Greeting>(&*message)) wrong = take_greeting(index, *greeting);
@@ -321,19 +322,19 @@ void Driver::hear(int index, std::string_view bytes) {
     changed_.notify_all();
   }
   if (const auto* farewell = std::get_if<Farewell>(&*message)) {
-    place.farewell = farewell->stripes;
-    place.state = State::leaving;
-    place.since = SteadyClock().now();
-    place.parted = true;
+    contact.farewell = farewell->stripes;
+    contact.state = State::leaving;
+    contact.since = SteadyClock().now();
+    contact.parted = true;
   }
-  if (std::holds_alternative<FarewellHeard>(*message)) place.parted = true;
+  if (std::holds_alternative<FarewellHeard>(*message)) contact.parted = true;
 }
 
 void Driver::tell_openers() {
   std::erase_if(opening_, [&](const Opening& opening) {
     for (const auto& [peer, side] : opening.window->sides) {
-      const Place& place = places_.at(peer);
-      if (place.state == State::met && !place.peer.open()) return false;
+      const Contact& contact = contacts_.at(peer);
+      if (contact.state == State::met && !contact.peer.open()) return false;
     }
     opening.open->set_value();
     return true;
@@ -341,18 +342,18 @@ void Driver::tell_openers() {
 }
 
 void Driver::say_farewells() {
-  for (auto& [index, place] : places_) {
-    if (place.state != State::met || place.said_farewell) continue;
-    if (!exchange_.idle(index) || place.peer.busy()) continue;
-    place.said_farewell = true;
-    say(index, encode(Farewell{place.peer.sent()}));
+  for (auto& [index, contact] : contacts_) {
+    if (contact.state != State::met || contact.said_farewell) continue;
+    if (!exchange_.idle(index) || contact.peer.busy()) continue;
+    contact.said_farewell = true;
+    say(index, encode(Farewell{contact.peer.sent()}));
   }
 }
 
 bool Driver::all_parted() const {
-  return std::all_of(places_.begin(), places_.end(), [](const auto& entry) {
-    const Place& place = entry.second;
-    switch (place.state) {
+  return std::all_of(contacts_.begin(), contacts_.end(), [](const auto& entry) {
+    const Contact& contact = entry.second;
+    switch (contact.state) {
       case State::absent:
       case State::meeting:
       case State::gone:
@@ -360,7 +361,7 @@ bool Driver::all_parted() const {
       case State::met:
       case State::leaving:
       case State::dying:
-        return place.parted && place.state == State::met;
+        return contact.parted && contact.state == State::met;
     }
     return true;
   });
