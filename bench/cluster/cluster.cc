@@ -141,7 +141,7 @@ class Bench {
       report_.measure(key + "_sent", row.sent, "B");
       report_.measure(key + "_ledger", row.from_ledgers, "B");
       report_.measure(key + "_hidden", row.hidden, "");
-      const bool baseline = row.mode == "none" || row.mode == "torch" || row.mode == "ddp";
+      const bool baseline = row.mode == "none" || of_pytorch(row.mode);
       if (row.mode == "allreduce")
         report_.at_least(cat("cluster.allreduce_over_ddp_", where), row.over_ddp, 1);
       if (!baseline && row.mode != "allreduce") slowest = std::min(slowest, row.over_ddp);

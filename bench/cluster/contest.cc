@@ -19,6 +19,10 @@ std::vector<std::string> joined(std::vector<std::string> first, const std::vecto
 
 }  // namespace
 
+bool of_pytorch(const std::string& mode) {
+  return mode == "torch" || mode == "ddp" || mode.starts_with("ddp-");
+}
+
 std::string Setup::name() const {
   return cat(size, "_", hosts, "x", workers_per_host);
 }
@@ -62,9 +66,12 @@ std::vector<std::string> Contest::environment_of(int rank) const {
 }
 
 Block Contest::run(const std::string& mode, int untimed, int timed) {
-  const bool pytorch = mode == "ddp" || mode == "torch";
+  const bool pytorch = of_pytorch(mode);
   std::vector<PeerProcess>& peers = pytorch ? ddp_ : kith_;
-  const std::string order = mode == "ddp" ? "run" : mode == "torch" ? "alone" : cat("run ", mode);
+  const std::string order = mode == "ddp"     ? "run"
+                            : mode == "torch" ? "alone"
+                            : pytorch         ? mode.substr(mode.find('-') + 1)
+                                              : cat("run ", mode);
   const std::vector<double> before = lab_.sent();
   const ProcessorTimes start = ProcessorTimes::now();
   for (PeerProcess& peer : peers)

@@ -24,6 +24,9 @@ struct Setup {
   std::string name() const;    // "small_4x1"
 };
 
+// Whether a mode is PyTorch's: "torch" alone, or DDP: "ddp", "ddp-fp16", "ddp-powersgd".
+bool of_pytorch(const std::string& mode);
+
 struct ContestOptions {
   std::string transport = "routed";
   std::string trace = "-";  // a folder; "-": none
@@ -49,9 +52,9 @@ class Contest {
 
   HostLab& lab() { return lab_; }
 
-  // Some steps of a mode: "ddp", or one of kith's (bench/common/contestant.h). Untimed steps first, because a
-  // decentralised step waits for what was published in the step before, and a block begins with nothing under
-  // way. Returns when nothing is under way.
+  // Some steps of a mode: one of PyTorch's, or one of kith's (bench/common/contestant.h). Untimed steps
+  // first, because a decentralised step waits for what was published in the step before, and a block begins
+  // with nothing under way. Returns when nothing is under way.
   Block run(const std::string& mode, int untimed, int timed);
 
   // Lets the workers leave in order and joins their traces. Without it they end with their hosts.

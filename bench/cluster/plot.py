@@ -10,9 +10,10 @@ import statistics
 import sys
 
 # mode: colour, dashes
-STYLES = {"none": ("#888888", "2 3"), "torch": ("#d62728", "2 3"), "ddp": ("#d62728", ""), "allreduce": ("#e08a1e", ""), "exp": ("#2b83ba", ""),
-          "exp-bf16": ("#2b83ba", "5 3"), "aer": ("#1a9850", ""), "aer-bf16": ("#1a9850", "5 3")}
-NAMES = {"none": "local only", "torch": "PyTorch, local only", "ddp": "PyTorch DDP (Gloo)", "allreduce": "kith all-reduce"}
+STYLES = {"none": ("#888888", "2 3"), "torch": ("#d62728", "2 3"), "ddp": ("#d62728", ""), "ddp-fp16": ("#d62728", "5 3"),
+          "ddp-powersgd": ("#d62728", "1 4"), "allreduce": ("#e08a1e", ""), "exp": ("#2b83ba", ""), "exp-bf16": ("#2b83ba", "5 3"), "aer": ("#1a9850", ""), "aer-bf16": ("#1a9850", "5 3")}
+NAMES = {"none": "local only", "torch": "PyTorch, local only", "ddp": "PyTorch DDP (Gloo)", "ddp-fp16": "DDP, fp16 hook",
+         "ddp-powersgd": "DDP, PowerSGD", "allreduce": "kith all-reduce"}
 WIDTH, HEIGHT, LEFT, TOP, GAP = 330, 230, 58, 34, 66
 
 
