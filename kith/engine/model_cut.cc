@@ -8,10 +8,6 @@
 namespace kith::engine {
 namespace {
 
-// All-reduce hides only behind the rest of backward: in a small model it needs buckets that are small beside
-// it.
-constexpr std::int64_t kAllReduceParts = 6;
-
 // What the fullest turn may have over the mean before segments are split.
 constexpr double kUneven = 1.1;
 
@@ -40,8 +36,8 @@ ModelCut cut_model(std::span<const Segment> segments, const EngineOptions& optio
                    const graph::Schedule& schedule, bool exchanges) {
   const std::int64_t turns = exchanges && options.stagger ? graph::turns_of(schedule) : 1;
   if (!options.cut.empty()) return staggered(plans_of(options.cut, segments), turns).first;
-  const std::size_t bytes =
-      bucket_bytes(segments, options, averages_gradients(options) ? std::max(kAllReduceParts, turns) : turns);
+  const std::size_t bytes = bucket_bytes(
+      segments, options, averages_gradients(options) ? std::max(graph::kAllReduceParts, turns) : turns);
   auto [whole, fullest] = staggered(cut_buckets(segments, bytes), turns);
   if (fullest <= kUneven || options.layout == Layout::alternating || !graph::crosses_nodes(schedule))
     return whole;
