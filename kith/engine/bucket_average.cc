@@ -1,23 +1,11 @@
 #include "kith/engine/bucket_average.h"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
-#include "kith/base/error.h"
-#include "kith/base/text.h"
+#include "kith/engine/collectives.h"
 
 namespace kith::engine {
-namespace {
-
-void require_everybody(const gossip::RoundReport& report, std::string_view what) {
-  if (report.complete()) return;
-  const WorkerId missing = report.lost.empty() ? report.late.front() : report.lost.front();
-  throw Error(cat(missing, report.lost.empty() ? " did not come" : " is gone"), what,
-              "look at that worker's log");
-}
-
-}  // namespace
 
 template <class T>
 void share_start(BucketModel<T>& model, gossip::Collective<T>& all, Deadline deadline) {

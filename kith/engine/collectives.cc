@@ -2,19 +2,14 @@
 
 #include <utility>
 
+#include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 
 namespace kith::engine {
-namespace {
 
-// Elements of the windows.
-constexpr std::size_t kCollectiveChunk = std::size_t{1} << 19;
-
-}  // namespace
-
-Collectives::Collectives(const World& world, std::string name, Clock::Duration patience)
-    : world_(world), name_(std::move(name)), patience_(patience) {}
+Collectives::Collectives(const World& world, CollectivesOptions options)
+    : world_(world), options_(std::move(options)) {}
 Collectives::~Collectives() = default;
 
 template <class T>
@@ -23,9 +18,16 @@ gossip::Collective<T>& Collectives::opened(Opened<T>& of_type) {
     of_type.kernels = kernels::make_cpu_kernels<T>({});
     of_type.collective = std::make_unique<gossip::Collective<T>>(
         *world_.transport, world_.members, *of_type.kernels, *world_.clock,
-        gossip::CollectiveOptions{cat(name_, "/all", 8 * sizeof(T)), kCollectiveChunk, patience_});
+        gossip::CollectiveOptions{cat(options_.name, 8 * sizeof(T)), options_.count, options_.patience});
   }
   return *of_type.collective;
+}
+
+void require_everybody(const gossip::RoundReport& report, std::string_view what) {
+  if (report.complete()) return;
+  const WorkerId missing = report.lost.empty() ? report.late.front() : report.lost.front();
+  throw Error(cat(missing, report.lost.empty() ? " did not come" : " is gone"), what,
+              "look at that worker's log");
 }
 
 template gossip::Collective<float>& Collectives::opened(Opened<float>&);

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "kith/engine/world.h"
@@ -9,12 +10,18 @@
 
 namespace kith::engine {
 
-// An engine's rare operations with everybody, for both types it computes in. Windows are opened at the first
-// use, which all members come to in the same order.
+struct CollectivesOptions {
+  std::string name;  // of the windows
+  Clock::Duration patience{};
+  std::size_t count = std::size_t{1} << 19;  // elements of a window
+};
+
+// Rare operations with every member of a world, for both types an engine computes in. Windows are opened at
+// the first use, which all members come to in the same order.
 class Collectives {
  public:
-  // `name` is the engine's; `world` outlives this.
-  Collectives(const World& world, std::string name, Clock::Duration patience);
+  // `world` outlives this.
+  Collectives(const World& world, CollectivesOptions options);
   ~Collectives();
 
   template <class T>
@@ -36,10 +43,12 @@ class Collectives {
   gossip::Collective<T>& opened(Opened<T>& of_type);
 
   const World& world_;
-  const std::string name_;
-  const Clock::Duration patience_;
+  const CollectivesOptions options_;
   Opened<float> f32_;
   Opened<double> f64_;
 };
+
+// Error naming `what` and the first who is missing, unless everybody took part.
+void require_everybody(const gossip::RoundReport& report, std::string_view what);
 
 }  // namespace kith::engine

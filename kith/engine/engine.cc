@@ -67,6 +67,9 @@ double Engine::average(std::span<void* const> to) {
 double Engine::consensus_distance() {
   return impl_->consensus_distance();
 }
+void Engine::average_inside(std::span<double> numbers) {
+  impl_->average_inside(numbers);
+}
 std::vector<double> Engine::gather(double value) {
   return impl_->gather(value);
 }

@@ -120,6 +120,9 @@ class Engine {
   // consensus distance.
   double average(std::span<void* const> to);
   double consensus_distance();
+  // Collective among the workers of a node that is one model (EngineOptions::inside): the numbers become
+  // their mean, the same bits on all of them. Else nothing.
+  void average_inside(std::span<double> numbers);
   // Everybody's value in rank order; a missing member's is NaN. Whoever has called it has also let go of all
   // that it read of others' models.
   std::vector<double> gather(double value);

@@ -17,6 +17,9 @@ namespace {
 // Buckets that are averaged at once, where a round trip between machines is long.
 constexpr int kReductionsOverMachines = 3;
 
+// Elements of the windows for numbers that a node averages.
+constexpr std::size_t kInsideNumbers = 4096;
+
 // Keeps no state where somebody else steps.
 optim::OptimizerOptions local_rule(const EngineOptions& options) {
   return options.external_optimizer ? optim::OptimizerOptions{.name = "sgd"} : options.optimizer;
@@ -65,7 +68,9 @@ Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segm
       rules64_(options_),
       schedule_(schedule_of(world_, options_)),
       mates_(mates_of(world_, options_)),
-      collectives_(world_, options_.name, options_.patience),
+      collectives_(world_, {options_.name + "/all", options_.patience}),
+      inside_(mates_, {cat(options_.name, "/inside/", mates_.members.workers.front().value, "/all"),
+                       options_.patience, kInsideNumbers}),
       work_(device),
       failure_(world_.self()) {
   require_matching_schedule();
@@ -239,6 +244,17 @@ double Engine::Impl::consensus_distance() {
   for (const auto& bucket : buckets_)
     sum += bucket->squared_consensus_distance(collectives_, deadline());
   return std::sqrt(sum);
+}
+
+void Engine::Impl::average_inside(std::span<double> numbers) {
+  failure_.check();
+  if (!nodes_are_models(options_)) return;
+  gossip::Collective<double>& mates = inside_.of<double>();
+  for (std::size_t first = 0; first < numbers.size(); first += mates.capacity()) {
+    const std::size_t count = std::min(mates.capacity(), numbers.size() - first);
+    require_everybody(mates.mean(numbers.subspan(first, count), deadline()),
+                      cat(world_.self(), ", numbers of a node"));
+  }
 }
 
 std::vector<double> Engine::Impl::gather(double value) {

@@ -54,6 +54,7 @@ class Engine::Impl {
   std::vector<bool> mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to);
   double average(std::span<void* const> to);
   double consensus_distance();
+  void average_inside(std::span<double> numbers);
   std::vector<double> gather(double value);
   std::vector<StateSpan> state();
   MemoryUse memory() const;
@@ -68,7 +69,7 @@ class Engine::Impl {
   void publish_first();
   // Nodes that are one model each: their workers hold the same state.
   void require_same_state();
-  void require_everybody(const StepReport& report) const;
+  void require_whole_nodes(const StepReport& report) const;
   Deadline deadline() const { return world_.clock->now() + options_.patience; }
 
   StepReport run_step(std::span<const SegmentInput> inputs, const StepOptions& options);
@@ -93,6 +94,7 @@ class Engine::Impl {
   std::vector<std::int64_t> ahead_;        // by bucket: rounds of the schedule
   Cut cut_;
   Collectives collectives_;
+  Collectives inside_;  // with one's mates
   DeviceWork work_;
   Layout layout_ = Layout::staged;
   std::int64_t steps_ = 0;

@@ -69,11 +69,11 @@ StepReport Engine::Impl::run_step(std::span<const SegmentInput> inputs, const St
     report.waited += reduction_->waited();
     reduction_->reset();
   }
-  if (nodes_are_models(options_)) require_everybody(report);
+  if (nodes_are_models(options_)) require_whole_nodes(report);
   return report;
 }
 
-void Engine::Impl::require_everybody(const StepReport& report) const {
+void Engine::Impl::require_whole_nodes(const StepReport& report) const {
   if (report.late.empty() && report.lost.empty()) return;
   const bool gone = !report.lost.empty();
   throw Error(cat(gone ? report.lost.front() : report.late.front(), gone ? " is gone" : " is late",

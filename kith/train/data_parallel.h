@@ -118,7 +118,8 @@ class DecentralizedDataParallel {
   // much of each parameter's gradient is noise; from the next step on that parameter's rate is multiplied by
   // rate_factor(). Some steps are enough: `kith train` measures every eighth. What was measured goes into
   // checkpoints. Nothing is measured where there is nothing to mend: other optimizers, one worker,
-  // all-reduce; nor where nodes are models (Options::inside). InputError unless 0 < share < 1.
+  // all-reduce. The workers of a node that is one model (Options::inside) measure in the same steps, and take
+  // the mean of their numbers. InputError unless 0 < share < 1.
   //
   //   { auto guard = model.no_sync(); loss(first_half).backward(); }
   //   model.measure_noise();

@@ -39,7 +39,7 @@ DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       options_(std::move(options)),
       engine_options_(engine_options(options_, machines_of(world), *world.log)),
       table_(std::make_unique<ParameterTable>(*module_)),
-      noise_(table_->size()),
+      noise_(table_->size(), agree_inside()),
       corrects_noise_(noise_shortens_steps()) {
   device_ = make_model_device(table_->device());
   make_groups();

@@ -95,6 +95,8 @@ class DecentralizedDataParallel::Impl {
   void gradient_arrived(std::size_t i);
   bool reduces() const { return engine::averages_gradients(engine_options_); }
   bool noise_shortens_steps() const;
+  // The workers of a node that is one model step by the same rates.
+  NoiseMeter::Agree agree_inside();
   double rate_factor(std::size_t i);
   engine::SegmentInput input(std::size_t i);
   std::vector<engine::SegmentInput> inputs();

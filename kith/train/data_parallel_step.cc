@@ -41,6 +41,7 @@ engine::SegmentInput DecentralizedDataParallel::Impl::input(std::size_t i) {
   if (synced_ ? !table_->frozen(i) : !arrived_[i]) gradients_[i] = table_->gradient(i);
   const ParameterGroup& group = groups_[group_of_[i]];
   engine::SegmentInput input;
+  noise_.collect();
   const double factor = rate_factor(i);
   input.lr = factor * group.lr;
   // Decoupled decay is no matter of noise: lr * decay stays what it was.
@@ -51,17 +52,23 @@ engine::SegmentInput DecentralizedDataParallel::Impl::input(std::size_t i) {
   return input;
 }
 
-// Gradient tracking steps by an estimate of everybody's mean. The workers of a node that is one model would
-// measure different shares, and part.
+// Gradient tracking steps by an estimate of everybody's mean.
+NoiseMeter::Agree DecentralizedDataParallel::Impl::agree_inside() {
+  if (!engine::nodes_are_models(engine_options_)) return {};
+  return [this](std::span<double> numbers) { engine_->average_inside(numbers); };
+}
+
 bool DecentralizedDataParallel::Impl::noise_shortens_steps() const {
   return options_.optimizer != "sgd" && !engine_options_.external_optimizer && world_.size() > 1 &&
-         !engine::nodes_are_models(engine_options_) &&
          optim::exchange_of(engine_options_.algorithm) == optim::Exchange::models &&
          !optim::make_algorithm<float>(engine_options_.algorithm)->mixes_gradients();
 }
 
 double DecentralizedDataParallel::Impl::rate_factor(std::size_t i) {
-  return corrects_noise_ ? noise_rate(noise_.share(i), world_.size()) : 1;
+  if (!corrects_noise_) return 1;
+  const int inside =
+      engine::nodes_are_models(engine_options_) ? engine_options_.schedule.shape.size_of(0) : 1;
+  return noise_rate(noise_.share(i), world_.size(), inside);
 }
 
 double DecentralizedDataParallel::Impl::rate_factor(const std::string& parameter) {
@@ -129,6 +136,7 @@ void DecentralizedDataParallel::Impl::sync_gradients() {
                      "the last backward of a step runs outside it");
   }
   const std::vector<engine::SegmentInput> own = inputs();
+  noise_.take_whole(gradients_, *device_);
   std::vector<torch::Tensor> means;
   std::vector<void*> to;
   for (std::size_t i = 0; i < table_->size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace kith::train {
 namespace {
@@ -19,7 +20,8 @@ torch::Tensor wide(const torch::Tensor& values) {
 
 }  // namespace
 
-NoiseMeter::NoiseMeter(std::size_t parameters) : noise_(parameters), square_(parameters) {}
+NoiseMeter::NoiseMeter(std::size_t parameters, Agree agree)
+    : agree_(std::move(agree)), noise_(parameters), square_(parameters) {}
 
 void NoiseMeter::take_part(const std::vector<torch::Tensor>& gradients, double share) {
   const torch::NoGradGuard no_grad;
@@ -55,8 +57,9 @@ void NoiseMeter::take_whole(const std::vector<torch::Tensor>& gradients, ModelDe
 
 void NoiseMeter::collect() {
   if (!measured_) return;
-  const std::vector<double> numbers = measured_->values();
+  std::vector<double> numbers = measured_->values();
   measured_.reset();
+  if (agree_) agree_(numbers);
   for (std::size_t i = 0; i < noise_.size(); ++i) {
     const double noise = numbers[2 * i];
     const double square = numbers[2 * i + 1];
@@ -67,12 +70,12 @@ void NoiseMeter::collect() {
 }
 
 double NoiseMeter::share(std::size_t parameter) {
-  collect();
+  if (!agree_) collect();
   return square_[parameter] > 0 ? std::min(1.0, noise_[parameter] / square_[parameter]) : 0;
 }
 
 double NoiseMeter::whole_share() {
-  collect();
+  if (!agree_) collect();
   const double square = std::accumulate(square_.begin(), square_.end(), 0.0);
   return square > 0 ? std::min(1.0, std::accumulate(noise_.begin(), noise_.end(), 0.0) / square) : 0;
 }

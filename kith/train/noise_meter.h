@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include <torch/types.h>
@@ -25,7 +27,9 @@ namespace kith::train {
 // The share of noise in the gradients of each parameter. One thread.
 class NoiseMeter {
  public:
-  explicit NoiseMeter(std::size_t parameters);
+  // Makes numbers that workers measured the same on all that must agree; called by every one of them.
+  using Agree = std::function<void(std::span<double>)>;
+  explicit NoiseMeter(std::size_t parameters, Agree agree = {});
 
   // These are the gradients of a part of this step's batch, `share` of its samples, before the others are
   // added to them. Copies them. Undefined ones have none. REQUIRES: 0 < share < 1.
@@ -34,7 +38,11 @@ class NoiseMeter {
   // shares of noise change from the next step on. Does not wait for the device.
   void take_whole(const std::vector<torch::Tensor>& gradients, ModelDevice& device);
 
-  // From 0 to 1; 0 before the first measurement and for a parameter that never had a gradient.
+  // Takes up what was measured last; agrees on it, so that all come here after the same measurements.
+  void collect();
+
+  // From 0 to 1; 0 before the first measurement and for a parameter that never had a gradient. Where workers
+  // agree, of what was collected.
   double share(std::size_t parameter);
   // The same of all parameters together.
   double whole_share();
@@ -45,8 +53,7 @@ class NoiseMeter {
   void restore(const std::vector<double>& state);
 
  private:
-  void collect();
-
+  const Agree agree_;                // null: each for itself
   std::vector<torch::Tensor> part_;  // empty: this step is not measured
   double part_share_ = 0;
   std::optional<PendingValue> measured_;  // of the last measured step

@@ -183,6 +183,21 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"dsgt", "ring-static", kMachines}, Case{"sgp", "exp-directed"}, Case{"none", "aer"}),
     name_of_case);
 
+TEST(Inside, NumbersAreAveragedInTheNode) {
+  const auto texts = support::run_world("inproc", kWorkers, [](support::Worker& worker) {
+    Quadratic<float> quadratic(worker, options_of({"awc", "aer"}, "sgd"));
+    quadratic.engine().start();
+    std::vector<double> numbers(5000);  // more than a window holds
+    for (std::size_t k = 0; k < numbers.size(); ++k)
+      numbers[k] = 0.1 * worker.rank + static_cast<double>(k);
+    quadratic.engine().average_inside(numbers);
+    for (std::size_t k = 0; k < numbers.size(); ++k)
+      EXPECT_NEAR(numbers[k], 0.1 * (worker.rank / kSize * kSize + 0.5) + static_cast<double>(k), 1e-12);
+    return text_of(numbers);
+  });
+  EXPECT_EQ(texts[2], texts[3]);
+}
+
 TEST(Inside, ProcessesGiveTheBitsOfThreads) {
   const EngineOptions options = options_of({"awc", "aer"}, "adamw");
   EXPECT_EQ(train<float>("shm", kWorkers, options, 9), train<float>("inproc", kWorkers, options, 9));

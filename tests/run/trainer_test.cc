@@ -109,6 +109,18 @@ TEST(Trainer, AccumulationHasTheNoiseForFree) {
   EXPECT_GT(measured[8]["noise"], 0.1);
 }
 
+// Half a batch is not averaged: the node's gradient is that of whole ones.
+TEST(Trainer, MeasuresNoiseInsideANodeToo) {
+  Job job = small_job(10);
+  job.algorithm.inside = "allreduce";
+  const auto steps = steps_of(job);
+  ASSERT_EQ(steps.size(), 10U);
+  EXPECT_GT(steps[8]["noise"], 0.1);
+  job.optimizer.noise_every = 0;
+  EXPECT_NEAR(steps_of(job)[9]["loss"].get<double>(), steps[9]["loss"].get<double>(), 1e-3)
+      << "one node is all-reduce, whose rates need no help";
+}
+
 TEST(Footprint, KnowsTheParametersOfEveryModel) {
   for (const char* model : {"gpt", "mlp", "cnn"}) {
     Job job;

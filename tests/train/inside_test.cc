@@ -1,4 +1,6 @@
 // Gradients inside, models outside: Options::inside.
+#include <cmath>
+
 #include <gmock/gmock.h>
 
 #include "kith/train/checkpoint.h"
@@ -72,7 +74,6 @@ TEST(Inside, SyncedGradientsAreTheMeanOfTheNode) {
     };
     own[rank] = gradient();
     DecentralizedDataParallel model(network.ptr(), place.world, inside("awc"));
-    EXPECT_FALSE(model.corrects_noise());  // every worker of a node by its own numbers
     backward(model, network);
     model.sync_gradients();
     synced[rank] = gradient();
@@ -84,6 +85,42 @@ TEST(Inside, SyncedGradientsAreTheMeanOfTheNode) {
     for (std::size_t k = 0; k < own[rank].size(); ++k)
       EXPECT_NEAR(synced[rank][k], (own[first][k] + own[first + 1][k]) / 2, 1e-14);
   }
+}
+
+// Every worker measures on its own batch; a node steps by one set of rates.
+TEST(Inside, RatesForNoisyGradientsAreTheNodes) {
+  std::vector<double> factors(kWorkers), shares(kWorkers);
+  const auto models = support::run_threads(kWorkers, [&](Worker& worker) {
+    Place place(worker);
+    Network network = make_network(torch::kFloat32);
+    Options options = inside("awc", "ring-static");
+    options.wire = DType::bf16;
+    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    EXPECT_TRUE(model.corrects_noise());
+    for (int t = 0; t < 6; ++t) {
+      model.zero_grad();
+      {
+        const auto guard = model.no_sync();
+        loss_of(network, batch_of(worker.rank, 2 * t)).backward();
+      }
+      if (t % 2 == 0) model.measure_noise();
+      loss_of(network, batch_of(worker.rank, 2 * t + 1)).backward();
+      if (t == 2) model.sync_gradients();
+      model.step({.gradient_scale = 0.5});
+    }
+    factors[static_cast<std::size_t>(worker.rank)] = model.rate_factor("first.weight");
+    shares[static_cast<std::size_t>(worker.rank)] = model.noise_share();
+    return to_bytes(flatten(*network));
+  });
+  for (std::size_t rank = 0; rank < kWorkers; ++rank) {
+    const std::size_t first = rank / kSize * kSize;
+    EXPECT_EQ(models[rank], models[first]);
+    EXPECT_EQ(factors[rank], factors[first]);
+    EXPECT_EQ(shares[rank], shares[first]);
+    EXPECT_GT(factors[rank], 1);
+    EXPECT_LE(factors[rank], std::sqrt(2) + 1e-12) << "nodes of two have half of the noise of one worker";
+  }
+  EXPECT_NE(shares[0], shares[kSize]);
 }
 
 std::vector<std::string> train_on(const Options& options, int steps, const std::filesystem::path& save_to) {
