@@ -97,8 +97,8 @@ void NoiseMeter::restore(const std::vector<double>& state) {
   }
 }
 
-double noise_rate(double share, int workers) {
-  return 1 / std::sqrt(1 - share + share / workers);
+double noise_rate(double share, int workers, int inside) {
+  return std::sqrt((1 - share + share / inside) / (1 - share + share / workers));
 }
 
 }  // namespace kith::train

@@ -61,7 +61,7 @@ class NoiseMeter {
   std::vector<double> square_;
 };
 
-// What lr is multiplied by where `workers` average models.
-double noise_rate(double share, int workers);
+// What lr is multiplied by. `workers` average models; the gradient of each is the mean of `inside` workers'.
+double noise_rate(double share, int workers, int inside);
 
 }  // namespace kith::train
