@@ -3,7 +3,7 @@
 
     bench/cluster/quality.py [--kith build/release/bin/kith] [--rate 1gbit] [--steps 2000] [--out FOLDER]
 
-The job is the byte-level GPT of `kith train --demo`, trained for longer. Ends with goal lines, as the benchmarks do.
+The job is the default one of `kith train`, a byte-level GPT, trained for longer. Ends with goal lines, as the benchmarks do.
 """
 import argparse
 import json

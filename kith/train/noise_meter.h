@@ -22,7 +22,8 @@ namespace kith::train {
 //
 // for that parameter, and the rate of all-reduce is the right one again. rho comes from the two parts of a
 // batch: their noise is independent, so the difference of their gradients holds noise alone. It is one number
-// for a parameter, and it changes slowly: measuring it in some steps is enough, and nothing is sent.
+// for a parameter, and it changes slowly: measuring it in some steps is enough, and nothing is sent between
+// nodes.
 
 // The share of noise in the gradients of each parameter. One thread.
 class NoiseMeter {
