@@ -16,6 +16,11 @@ graph::Shape shape_of(const Options& options, std::span<const int> machines, Log
 
 }  // namespace
 
+const Options& default_options() {
+  static const Options options;
+  return options;
+}
+
 engine::EngineOptions engine_options(const Options& options, std::span<const int> machines, Log& log) {
   engine::EngineOptions engine;
   engine.name = options.name;

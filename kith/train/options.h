@@ -90,6 +90,9 @@ struct Options {
   std::string topology_file = {};
 };
 
+// Options{}, made once: a Job has a default from it in every line, and making as many is long to compile.
+const Options& default_options();
+
 // The engine's part of it, for workers on these machines (by rank, numbered from 0 by their first worker).
 // Where `nodes` is empty and the workers of a machine do not follow each other, the topology sees one node,
 // and the log says so. InputError when `nodes` cannot be read.

@@ -48,38 +48,38 @@ struct Job {
     std::int64_t seed = 1;
   } train;
   struct {
-    std::string name = Options{}.algorithm;
-    std::string inside = Options{}.inside;
-    std::int64_t mix_every = Options{}.mix_every;
-    bool stagger = Options{}.stagger;
-    double patience_seconds = seconds(Options{}.patience);
+    std::string name = default_options().algorithm;
+    std::string inside = default_options().inside;
+    std::int64_t mix_every = default_options().mix_every;
+    bool stagger = default_options().stagger;
+    double patience_seconds = seconds(default_options().patience);
   } algorithm;
   struct {
-    std::string name = Options{}.optimizer;
-    double weight_decay = Options{}.weight_decay;
-    double momentum = Options{}.momentum;
-    double dampening = Options{}.dampening;
-    bool nesterov = Options{}.nesterov;
-    double beta1 = Options{}.beta1;
-    double beta2 = Options{}.beta2;
-    double eps = Options{}.eps;
-    std::int64_t commit_every = Options{}.commit_every;
+    std::string name = default_options().optimizer;
+    double weight_decay = default_options().weight_decay;
+    double momentum = default_options().momentum;
+    double dampening = default_options().dampening;
+    bool nesterov = default_options().nesterov;
+    double beta1 = default_options().beta1;
+    double beta2 = default_options().beta2;
+    double eps = default_options().eps;
+    std::int64_t commit_every = default_options().commit_every;
     std::int64_t noise_every = 8;  // 0: never
   } optimizer;
   struct {
     std::string curve = "cosine";
-    double lr = Options{}.lr;
+    double lr = default_options().lr;
     std::int64_t warmup = -1;  // a tenth of the steps
     double final_fraction = 0.1;
     std::int64_t every = 100;
     double factor = 0.1;
   } rate;
   struct {
-    std::string name = Options{}.topology;
-    std::int64_t seed = static_cast<std::int64_t>(Options{}.topology_seed);
-    std::int64_t degree = Options{}.degree;
-    double edge_probability = Options{}.edge_probability;
-    std::int64_t centres = Options{}.centres;
+    std::string name = default_options().topology;
+    std::int64_t seed = static_cast<std::int64_t>(default_options().topology_seed);
+    std::int64_t degree = default_options().degree;
+    double edge_probability = default_options().edge_probability;
+    std::int64_t centres = default_options().centres;
     std::string file;
   } topology;
   struct {
