@@ -309,8 +309,9 @@ TEST(Inside, AStepWithoutAMateFails) {
     quadratic.engine().gather(0);
     if (worker.rank == 3) support::die(worker);
     support::await_loss(worker, WorkerId{3});
-    if (worker.rank == 2)
+    if (worker.rank == 2) {
       EXPECT_THAT(failure_of<Error>([&] { quadratic.step(); }), HasSubstr("worker 3 is gone"));
+    }
     return std::string();
   });
 }
