@@ -6,11 +6,12 @@
 The job is the default one of `kith train`, a byte-level GPT, trained for longer. Ends with goal lines, as the benchmarks do.
 """
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
+
+from curves import curve
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -52,23 +53,7 @@ def train(options, name, folder):
         with open(os.path.join(run + "-output", "worker-0.log"), encoding="utf-8", errors="replace") as log:
             sys.stderr.writelines(log.readlines()[-10:])
         sys.exit(f"bench/cluster/quality.py: {name} ended with exit code {done.returncode}; see {run}-output")
-    return curve(run, options.hosts)
-
-
-def curve(run, workers):
-    """[(step, seconds of training so far, loss)] at the evaluations; seconds are the mean over workers, without evaluations."""
-    clocks, points = [], []
-    for worker in range(workers):
-        seconds, at = 0.0, {}
-        with open(os.path.join(run, f"worker-{worker}", "metrics.jsonl"), encoding="ascii") as lines:
-            for line in map(json.loads, lines):
-                if line["kind"] == "step":
-                    seconds += line["seconds"]
-                    at[line["step"]] = seconds
-                elif worker == 0:
-                    points.append((line["step"], line["loss"]))
-        clocks.append(at)
-    return [(step, sum(at[step] for at in clocks) / workers, loss) for step, loss in points]
+    return curve(run)
 
 
 def main():

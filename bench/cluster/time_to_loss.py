@@ -9,11 +9,12 @@ of plain DDP. A method's time is the seconds of training, without evaluations, u
 down to the target plus --tolerance. The peer is the fastest of the three that gets there. Ends with goal lines.
 """
 import argparse
-import json
 import os
 import shlex
 import subprocess
 import sys
+
+from curves import curve
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -85,23 +86,6 @@ def train(options, rate, name):
         sys.exit(f"bench/cluster/time_to_loss.py: {name} ended with exit code {ended.returncode}; see {run}-output")
     with open(done, "w", encoding="utf-8") as file:
         file.write(shlex.join(command) + "\n")
-
-
-def curve(run):
-    """[(steps, seconds of training so far, loss)] at the evaluations; seconds are the mean over workers."""
-    clocks, points, worker = [], [], 0
-    while os.path.exists(os.path.join(run, f"worker-{worker}", "metrics.jsonl")):
-        seconds, at = 0.0, {}
-        with open(os.path.join(run, f"worker-{worker}", "metrics.jsonl"), encoding="ascii") as lines:
-            for line in map(json.loads, lines):
-                if line["kind"] == "step":
-                    seconds += line["seconds"]
-                    at[line["step"]] = seconds
-                elif worker == 0:
-                    points.append((line["step"], line["loss"]))
-        clocks.append(at)
-        worker += 1
-    return [(step, sum(at[step] for at in clocks) / len(clocks), loss) for step, loss in points]
 
 
 def time_of(points, target):

@@ -32,7 +32,7 @@ std::span<const MeasuredFactor> measured_factors();
 // that. REQUIRES: workers >= 1.
 StepsFactor steps_factor(std::string_view topology, int workers);
 
-// "1.15 (0.90 to 1.40)", with a ~ where it was carried over.
+// "1.15 (1.02 to 1.28)", with a ~ where it was carried over.
 std::string text_of(const StepsFactor& steps);
 
 }  // namespace kith::plan

@@ -9,7 +9,9 @@ For ideas only: what counts is measured through kith itself. Needs PyTorch 2.x; 
      "batches": [{"jobs": [{"m": "ar", "lr": 3e-3, "b2": 0.95}, {"m": "blk64", "lr": 3e-3}]}]}
 
 spec is width, layers, heads of a byte-level GPT; bs sequences of T bytes per worker and step; jobs of a batch run at once. A job: "m" (the method, see update()),
-"lr", "b1" (0.9), "b2" (0.98), "topo" (aer, exp, complete), "floor" (1), "atc" (mix after the step), "al" (how far gradients look ahead along the own update: 1 is awc).
+"lr", "b1" (0.9), "b2" (0.98), "topo" (aer, exp, complete), "floor" (1), "atc" (mix after the step), "al" (how far gradients look ahead along the own update: 1 is awc),
+"mm" (momenta averaged over all workers), "mc" (gain that pulls momenta to where mixing moves the model), "pr" (share of the last update that neighbours get beforehand),
+"mid" (neighbours get where the first half of the batch leads).
 The text is that of PyTorch's own Python files.
 """
 import glob
@@ -179,6 +181,10 @@ def update(method, model, x, g, noise, first, state, w, lr, b1, b2, k, n, more):
         seen = seen * spread(1 / n * more["floor"] + (1 - 1 / n * more["floor"]) * signal, size)
         state["last"].copy_(g)
     mix = lambda t: (w @ t.view(-1, n, t.shape[-1])).view(t.shape)
+    if more.get("mm"):
+        m = over(m)
+    if "mc" in more:  # neighbours drift apart where momenta differ: what mixing moves is what the own momentum should have been
+        m = m - more["mc"] * (mix(x) - x) * (seen.sqrt() + 1e-8) * (1 - b1 ** k) / lr
     d = (m / (1 - b1 ** k)) / (seen.sqrt() + 1e-8)
     if "al" in more:
         ahead = more["al"]
@@ -189,6 +195,12 @@ def update(method, model, x, g, noise, first, state, w, lr, b1, b2, k, n, more):
     state["m"].copy_(m)
     state["v"].copy_(v)
     shrink = 1 - lr * 0.1 * model.decay
+    if "pr" in more:  # neighbours get where this worker will be if it moves as it did last
+        now, last = x * (1 - shrink) + lr * d, state["u"]
+        y = mix(x - more["pr"] * last) + more["pr"] * last - now
+        state["u"].copy_(now)
+        x.copy_(y)
+        return
     if more.get("mid"):  # neighbours get, half-way through the batch, where the first half alone would lead
         first = first * (1 / (first.norm(dim=1, keepdim=True) + 1e-6)).clamp(max=1.0)
         ahead = (b2 * old_v + (1 - b2) * first * first) / (1 - b2 ** k) * (seen / (v / (1 - b2 ** k) + 1e-30))
@@ -216,7 +228,7 @@ class Batch:
         self.runs = [seed for job in jobs for seed in job["seeds"]]
         self.x = torch.zeros(len(self.runs) * n, model.size, device=device)
         self.halves = torch.zeros(len(self.runs) * n * 2, model.size, device=device, requires_grad=True)
-        self.states = [{name: torch.zeros(self.per_job, model.size, device=device) for name in ("m", "v", "s", "a", "d", "last", "back")} for _ in jobs]
+        self.states = [{name: torch.zeros(self.per_job, model.size, device=device) for name in ("m", "v", "s", "a", "d", "last", "back", "u")} for _ in jobs]
         self.k = torch.zeros((), device=device)
         seeds = sorted(set(self.runs))
         draw = lambda seed: torch.randint(0, len(data) - model.context - 1, (steps, n, sequences), generator=torch.Generator().manual_seed(1000 + seed))
@@ -243,7 +255,7 @@ class Batch:
                 rounds = self.topologies[job.get("topo", "aer")]
                 w = rounds.index_select(0, ((self.k - 1) % len(rounds)).long().view(1))[0]
                 own = slice(j * self.per_job, (j + 1) * self.per_job)
-                more = {"floor": job.get("floor", 1.0), **{key: job[key] for key in ("atc", "al", "mid") if key in job}}
+                more = {"floor": job.get("floor", 1.0), **{key: job[key] for key in ("atc", "al", "mid", "mm", "mc", "pr") if key in job}}
                 UPDATE(job["m"], self.model, self.x[own], g[own], noise[own], a[own], self.states[j], w, curve * job["lr"], job.get("b1", 0.9), job.get("b2", 0.98),
                        self.k, self.n, more)
 
