@@ -32,6 +32,21 @@ class ChromeTraceSink final : public Sink {
     file_.append(text_of(record));
   }
 
+  void record(const FlowEnd& flow) override {
+    const bool begins = flow.side == FlowEnd::Side::begin;
+    Json record{{"ph", begins ? "s" : "f"},
+                {"name", flow.name},
+                {"cat", "flow"},
+                {"id", flow.id},
+                {"pid", flow.worker.value},
+                {"tid", 0},
+                {"ts", microseconds(flow.time.time_since_epoch())}};
+    if (!begins) record["bp"] = "e";  // the event around it, not the next one
+    const std::lock_guard lock(mutex_);
+    record["tid"] = tid_of(flow.worker, flow.track);
+    file_.append(text_of(record));
+  }
+
   void record(const CounterSample& sample) override {
     const Json record{{"ph", "C"},
                       {"name", sample.name},

@@ -26,6 +26,19 @@ struct Event {
   Args args;
 };
 
+// One end of an arrow from something that a worker did to what another one made of it. Both ends have the
+// same name and id; each lies on whatever event its track has at that time.
+struct FlowEnd {
+  enum class Side { begin, end };
+
+  std::string name;  // "version"
+  std::string id;    // of the arrow, the same in both workers' files
+  Side side = Side::begin;
+  WorkerId worker;
+  std::string track = "main";
+  Clock::Time time{};
+};
+
 // The values of some counters at one moment.
 struct CounterSample {
   std::string name;  // what the values have in common: "bytes"

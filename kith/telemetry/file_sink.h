@@ -25,7 +25,8 @@ struct FileSinkOptions {
 // Times count from the clock's own origin, which the processes of one machine share.
 std::unique_ptr<Sink> make_json_lines_sink(const FileSinkOptions& options);
 
-// The JSON array that chrome://tracing and Perfetto open: a process per worker, a thread per track. One
+// The JSON array that chrome://tracing and Perfetto open: a process per worker, a thread per track, arrows
+// between them. One
 // record per line; the file is a complete array after every flush, so a worker that is killed leaves a
 // readable one.
 std::unique_ptr<Sink> make_chrome_trace_sink(const FileSinkOptions& options);

@@ -12,6 +12,8 @@ class Sink {
 
   virtual void record(const Event& event) = 0;
   virtual void record(const CounterSample& sample) = 0;
+  // Sinks that draw no arrows leave it out.
+  virtual void record(const FlowEnd&) {}
   // Makes everything recorded so far visible to readers of the file. Destruction flushes too.
   virtual void flush() = 0;
 };

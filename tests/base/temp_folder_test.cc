@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -14,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPrefix = "kith-temp-folder-test";
+// Of this process: whoever makes a folder of a prefix removes what others of it have left.
+const std::string kPrefix = "kith-temp-folder-test-" + std::to_string(::getpid());
 
 // A folder with a file in it, of a process that was killed.
 std::string abandoned() {
@@ -63,7 +65,7 @@ TEST(TempFolder, OfALivingOwnerStays) {
 }
 
 TEST(TempFolder, FoldersThatOnlyLookAlikeStay) {
-  const std::string alike = (fs::temp_directory_path() / (std::string(kPrefix) + "-abcdef")).string();
+  const std::string alike = (fs::temp_directory_path() / (kPrefix + "-abcdef")).string();
   fs::create_directory(alike);
   { const TempFolder next(kPrefix); }
   EXPECT_TRUE(fs::exists(alike)) << "it has no lock file, so it is somebody's own";

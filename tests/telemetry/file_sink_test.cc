@@ -1,6 +1,7 @@
 #include "kith/telemetry/file_sink.h"
 
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -119,6 +120,34 @@ TEST(ChromeTraceSink, NamesProcessesAndThreadsOnce) {
   EXPECT_EQ(trace[2]["ts"], 1500.0);
   EXPECT_EQ(trace[2]["dur"], 2.5);
   EXPECT_EQ(trace[6]["args"]["read"], 5);
+}
+
+TEST(ChromeTraceSink, ArrowsHaveTwoEndsOfOneName) {
+  const ScratchFolder folder;
+  {
+    const auto sink = make_chrome_trace_sink({.path = folder.file("trace.json")});
+    sink->record(event_of(1, "publish", "out"));
+    const FlowEnd begin{.name = "version", .id = "7", .worker = WorkerId{1}, .track = "out", .time = {}};
+    FlowEnd end = begin;
+    end.side = FlowEnd::Side::end;
+    end.worker = WorkerId{2};
+    end.track = "main";
+    sink->record(begin);
+    sink->record(end);
+  }
+  std::map<std::string, nlohmann::json> ends;
+  int out = -1;
+  for (const auto& record : nlohmann::json::parse(read_text(folder.file("trace.json")))) {
+    if (record["ph"] == "s" || record["ph"] == "f") ends[record["ph"]] = record;
+    if (record["ph"] == "X") out = record["tid"];
+  }
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends["s"]["pid"], 1);
+  EXPECT_EQ(ends["s"]["tid"], out) << "on the track of what it begins at";
+  EXPECT_EQ(ends["f"]["pid"], 2);
+  EXPECT_EQ(ends["f"]["bp"], "e");
+  for (const char* key : {"name", "cat", "id"})
+    EXPECT_EQ(ends["s"][key], ends["f"][key]) << key;
 }
 
 TEST(ChromeTraceSink, IsAWholeArrayAfterEveryFlush) {
