@@ -5,6 +5,7 @@
 #include "kith/base/text.h"
 #include "kith/graph/stagger.h"
 #include "kith/plan/bucketing.h"
+#include "kith/plan/messages.h"
 
 namespace kith::plan {
 namespace {
@@ -36,9 +37,11 @@ void stagger(sim::Scenario& scenario) {
 }  // namespace
 
 std::string Candidate::text() const {
+  if (!outer.empty()) return cat(outer, ", every ", every);
   std::string words = topology;
   if (all_reduce()) words += cat(" (", collective == sim::Collective::ring ? "ring" : "hierarchical", ")");
   if (wire != DType::f32) words += cat(", ", name_of(wire));
+  if (!codec.empty()) words += cat(", codec ", codec);
   if (bucket_bytes > 0) words += cat(", ", bucket_bytes / 1e6, " MB buckets");
   if (every > 1) words += cat(", every ", every);
   return words;
@@ -65,7 +68,22 @@ std::vector<Candidate> variations(const Candidate& candidate) {
       }
     }
   }
+  if (candidate.all_reduce() || candidate.topology.ends_with("directed")) return all;
+  for (const CodecSize& codec : codec_sizes()) {
+    Candidate next = candidate;
+    next.codec = codec.name;
+    all.push_back(next);
+  }
   return all;
+}
+
+std::vector<Candidate> outer_loops() {
+  constexpr int kInnerSteps = 50;
+  Candidate diloco{"complete"}, noloco{"matching"};
+  diloco.outer = kDiloco;
+  noloco.outer = kNoloco;
+  diloco.every = noloco.every = kInnerSteps;
+  return {diloco, noloco};
 }
 
 sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate,
@@ -83,6 +101,7 @@ sim::Scenario scenario_of(const Profile& profile, const Candidate& candidate,
   }
   scenario.collective = candidate.collective;
   scenario.wire = candidate.wire;
+  if (!candidate.codec.empty()) scenario.message_share = message_share(candidate.codec, *scenario.schedule);
   scenario.every = candidate.every;
   const bool one_round = scenario.schedule && scenario.schedule->period() == 1;
   scenario.iterations = one_round ? std::min(simulation.iterations, least_iterations(profile.nodes.workers()))

@@ -11,10 +11,34 @@ bool faster(const Prediction& a, const Prediction& b) {
   return a.time.iteration_s < b.time.iteration_s;
 }
 
+// Exchanges between inner steps are not hidden behind anything.
+sim::Result outer_time(const Profile& profile, const Candidate& candidate,
+                       const SimulationOptions& simulation) {
+  constexpr double kFree = 1e18;
+  Profile free = profile;
+  free.network = {{0, kFree}, {0, kFree}, kFree};
+  sim::Result time = sim::simulate(scenario_of(free, candidate, simulation));
+  const sim::Result exchange = sim::simulate(scenario_of(profile, candidate, simulation));
+  const double vectors = candidate.outer == kNoloco ? 2 : 1;
+  time.iteration_s += exchange.channel_s;
+  time.low_s += exchange.channel_s;
+  time.high_s += exchange.channel_s;
+  time.channel_s = vectors * exchange.channel_s;
+  time.nic_bytes = vectors * exchange.nic_bytes;
+  time.waited_s += exchange.channel_s;
+  time.hidden = (vectors - 1) / vectors;
+  return time;
+}
+
 }  // namespace
 
 Prediction predict(const Profile& profile, const Candidate& candidate, const SimulationOptions& simulation) {
   const sim::Scenario scenario = scenario_of(profile, candidate, simulation);
+  if (!candidate.steps_are_known()) {
+    const sim::Result time =
+        candidate.outer.empty() ? sim::simulate(scenario) : outer_time(profile, candidate, simulation);
+    return {candidate, time, quality_of(scenario), 1, {.measured = false, .known = false}};
+  }
   const StepsFactor steps =
       candidate.all_reduce() ? StepsFactor() : steps_factor(candidate.topology, profile.nodes.workers());
   return {candidate, sim::simulate(scenario), quality_of(scenario), 1, steps};
@@ -60,6 +84,8 @@ std::vector<Prediction> evaluate(const Profile& profile, const SimulationOptions
     for (const Candidate& variation : variations(candidate))
       all.push_back(predict(profile, variation, simulation));
   }
+  for (const Candidate& outer : outer_loops())
+    all.push_back(predict(profile, outer, simulation));
   for (Prediction& p : all)
     p.speed_up = baseline_s / p.time.iteration_s;
   std::stable_sort(all.begin(), all.end(), faster);

@@ -22,7 +22,8 @@ struct Prediction {
 };
 
 // Simulates every plain candidate, then the variations of the fastest all-reduce and of the three fastest
-// topologies; fastest first. Topologies that cannot be built for these nodes are left out.
+// topologies, and the outer loops; fastest first. Topologies that cannot be built for these nodes are left
+// out.
 std::vector<Prediction> evaluate(const Profile& profile, const SimulationOptions& simulation);
 
 // The faster of the two plain all-reduces.
@@ -30,6 +31,8 @@ Prediction best_all_reduce(const Profile& profile, const SimulationOptions& simu
 // The fastest plain candidate of a few that hold their own at every size: aer, exp, base.
 Prediction best_mixing(const Profile& profile, const SimulationOptions& simulation);
 
+// Of an outer loop: inner steps alone, with the waits of the outer ones, and what is urgent in an outer step
+// spread over its inner steps. noloco's slow models travel during the inner steps.
 Prediction predict(const Profile& profile, const Candidate& candidate, const SimulationOptions& simulation);
 
 }  // namespace kith::plan

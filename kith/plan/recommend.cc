@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <set>
 
 #include "kith/base/check.h"
 #include "kith/base/text.h"
@@ -80,15 +81,26 @@ std::string reason_to_stay(const Prediction& reduce, const Prediction* mixing) {
              human_seconds(mixing->time.iteration_s), " ", to_the_same_loss(*mixing, reduce), ".");
 }
 
-// The fastest of the candidates that cost precision or agreement, when it is much faster.
+std::string price_of(const Candidate& candidate) {
+  if (!candidate.steps_are_known())
+    return ". How many steps it needs for the same loss has not been measured: kith study quality does";
+  return cat(", at a price in ", candidate.every > 1 ? "agreement" : "precision");
+}
+
+// Of each kind the fastest of the candidates that are not plain, when it is much faster.
 std::string remark_on(const std::vector<Prediction>& predictions, const Prediction& choice) {
+  std::string remark;
+  std::set<int> kinds;
   for (const Prediction& p : predictions) {
     if (p.candidate.plain() || p.time.iteration_s * kWorthMentioning > choice.time.iteration_s) continue;
-    return cat(p.candidate.text(), " would take ", human_seconds(p.time.iteration_s), ", ",
-               times(choice.time.iteration_s / p.time.iteration_s), " faster again, at a price in ",
-               p.candidate.every > 1 ? "agreement" : "precision", ".");
+    const int kind = !p.candidate.outer.empty() ? 2 : !p.candidate.codec.empty() ? 1 : 0;
+    if (!kinds.insert(kind).second) continue;
+    remark +=
+        cat(remark.empty() ? "" : "\n", p.candidate.text(), " would take ", human_seconds(p.time.iteration_s),
+            ", ", times(choice.time.iteration_s / p.time.iteration_s), " faster again", price_of(p.candidate),
+            ".");
   }
-  return {};
+  return remark;
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ inline constexpr double kWorthChanging = 1.03;
 struct Recommendation {
   Prediction choice;
   std::string reason;  // one sentence
-  // A variation (16-bit wire, a longer period) that would be much faster and costs agreement or precision;
-  // empty: none.
+  // Of each kind (16-bit wires and longer periods; codecs; outer loops) the fastest that would be much
+  // faster, with what it costs, or that this has not been measured; empty: none.
   std::string remark;
 };
 

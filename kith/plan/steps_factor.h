@@ -11,6 +11,7 @@ namespace kith::plan {
 struct StepsFactor {
   double factor = 1, low = 1, high = 1;
   bool measured = true;  // for this topology and number of workers; false: carried over from what was
+  bool known = true;     // false: nothing like it was measured, and the numbers say nothing
 };
 
 // A row of what was measured (kith study quality, docs/study.md).
@@ -32,7 +33,7 @@ std::span<const MeasuredFactor> measured_factors();
 // that. REQUIRES: workers >= 1.
 StepsFactor steps_factor(std::string_view topology, int workers);
 
-// "1.15 (1.02 to 1.28)", with a ~ where it was carried over.
+// "1.15 (1.02 to 1.28)", with a ~ where it was carried over; "?" where it is not known.
 std::string text_of(const StepsFactor& steps);
 
 }  // namespace kith::plan

@@ -49,6 +49,7 @@ void check(const Scenario& scenario) {
 }
 
 double wire_bytes(const Scenario& scenario, const Bucket& bucket) {
+  if (scenario.message_share > 0) return bucket.bytes * scenario.message_share;
   return bucket.bytes * static_cast<double>(size_of(scenario.wire)) /
          static_cast<double>(size_of(DType::f32));
 }

@@ -30,7 +30,8 @@ struct Scenario {
   std::shared_ptr<const graph::Schedule> schedule;
   Collective collective = Collective::three_hop;  // of groups of more than two, and of all-reduce
   DType wire = DType::f32;
-  int every = 1;  // mix in every so many steps; all-reduce ignores it
+  double message_share = 0;  // of a bucket's fp32 bytes that a message has, where a codec says; 0: as `wire`
+  int every = 1;             // mix in every so many steps; all-reduce ignores it
   // By bucket: rounds that it is ahead of the schedule (Note [Staggered buckets] in graph/stagger.h). Empty:
   // all are at the same round.
   std::vector<std::int64_t> ahead;

@@ -97,6 +97,33 @@ TEST(Spectrum, SunHasTheSecondSingularValueItIsBuiltFor) {
   }
 }
 
+// arXiv 2211.00533, the hard instance: news of the first third of the workers, while the centres are those of
+// the middle third who have not heard it yet. Each round tells it to its centres alone, so that the last
+// third hears of it after ceil(n / 3c) + 1 rounds, about 1 / (1 - beta).
+TEST(Spectrum, RotatingCentresKeepNewsFromTheLastThird) {
+  for (const int n : {24, 48, 96}) {
+    for (const int centres : {1, 2, 4}) {
+      const auto schedule =
+          make_schedule({.topology = "sun-rotating", .shape = Shape::single_node(n), .centres = centres});
+      std::vector<bool> heard(static_cast<std::size_t>(n), false);
+      std::fill_n(heard.begin(), n / 3, true);
+      const std::int64_t first = n / 3 / centres;  // whose centres are the first of the middle third
+      std::int64_t rounds = 0;
+      while (std::none_of(heard.begin() + 2 * n / 3, heard.end(), [](bool one) { return one; })) {
+        std::vector<bool> next = heard;
+        for (Rank rank = 0; rank < n; ++rank) {
+          for (const Rank other : reads_of(schedule->round(rank, first + rounds), rank))
+            if (heard[static_cast<std::size_t>(other)]) next[static_cast<std::size_t>(rank)] = true;
+        }
+        heard = next;
+        ASSERT_LE(++rounds, n) << n << " workers, " << centres << " centres";
+      }
+      EXPECT_EQ(rounds, (n + 3 * centres - 1) / (3 * centres) + 1)
+          << n << " workers, " << centres << " centres";
+    }
+  }
+}
+
 // Counts by multiplying one round at a time, and by the closed form of a circulant.
 TEST(Spectrum, RoundsToAMillionthMatchTheClosedForm) {
   for (int n : {5, 16, 33}) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "kith/base/error.h"
+#include "kith/plan/messages.h"
 #include "kith/plan/outlook.h"
 #include "kith/plan/plan_file.h"
 #include "kith/plan/recommend.h"
@@ -98,6 +100,61 @@ TEST(Recommend, StaysWithAllReduceWhereTheStepsEatTheGain) {
     return;
   }
   FAIL() << "none of the links makes mixing a little faster";
+}
+
+// What changes the learning and was not measured is told, with that, and never chosen.
+TEST(Recommend, MentionsCodecsAndOuterLoopsAndNeverChoosesThem) {
+  for (const double gbit : {0.05, 1.0, 25.0}) {
+    const std::vector<Prediction> all = evaluate(with_link(small_profile(), gbit / 8 * 1e9), kSimulation);
+    const Recommendation choice = recommend(all);
+    EXPECT_TRUE(choice.choice.candidate.steps_are_known()) << gbit;
+    EXPECT_TRUE(choice.choice.candidate.plain()) << gbit;
+    EXPECT_TRUE(choice.choice.steps.known);
+    for (const char* name : {kDiloco, kNoloco}) {
+      EXPECT_EQ(std::ranges::count_if(all, [&](const Prediction& p) { return p.candidate.outer == name; }),
+                1);
+    }
+    for (const Prediction& p : all)
+      EXPECT_EQ(p.steps.known, p.candidate.codec.empty() && p.candidate.outer.empty()) << p.candidate.text();
+    if (gbit > 1) continue;
+    EXPECT_THAT(choice.remark, HasSubstr("codec "));
+    EXPECT_THAT(choice.remark, HasSubstr("loco, every 50"));
+    EXPECT_THAT(choice.remark, HasSubstr("has not been measured"));
+    EXPECT_THAT(choice.remark, HasSubstr("at a price in")) << "16-bit wires and periods as ever";
+  }
+}
+
+// Inner steps cost what computing costs; an exchange is spread over them, and nothing of it is hidden.
+TEST(OuterLoops, CostTheirExchangeOverTheirPeriod) {
+  Profile profile = small_profile();
+  profile.job = profile.job.without_spread();
+  const double compute = profile.job.compute_s(), bytes = profile.job.bytes();
+  const std::vector<Candidate> outer = outer_loops();
+  for (const Candidate& candidate : outer) {
+    const Prediction slow = predict(with_link(profile, 1e8), candidate, kSimulation),
+                     fast = predict(with_link(profile, 1e12), candidate, kSimulation);
+    EXPECT_NEAR(fast.time.iteration_s, compute, 0.02 * compute) << candidate.text();
+    // At least a model through the NIC of four workers (three hops: 2 (N-1)/N of one), a fiftieth a step.
+    const double least = bytes / 1e8 / 50;
+    EXPECT_GT(slow.time.iteration_s, compute + 0.9 * least) << candidate.text();
+    EXPECT_LT(slow.time.iteration_s, compute + 6 * least) << candidate.text();
+  }
+}
+
+// A codec's message goes to every neighbour of the period: a ring of pairs has two, one at a time.
+TEST(Codecs, CountEveryNeighbourOfThePeriod) {
+  const auto share = [](const char* topology, const char* codec) {
+    return message_share(codec, *graph::make_schedule({.topology = topology, .shape = graph::Shape({4, 4})}));
+  };
+  EXPECT_NEAR(share("ring-static", "int8"), (1 + 4.0 / 128) / 4, 1e-12);
+  EXPECT_NEAR(share("ring", "int8"), 2 * (1 + 4.0 / 128) / 4, 1e-12);
+  EXPECT_NEAR(share("complete", "sign"), 7 / (2 * 7.0 / 8) * (1.0 / 8 + 4.0 / 1024) / 4, 1e-12);
+  EXPECT_THROW(share("ring", "qsgd 4"), InputError);
+  const Prediction full = predict(small_profile(), {"ring-static"}, kSimulation);
+  Candidate coded{"ring-static"};
+  coded.codec = "sign";
+  EXPECT_NEAR(predict(small_profile(), coded, kSimulation).time.nic_bytes, full.time.nic_bytes * 0.0322,
+              0.01 * full.time.nic_bytes);
 }
 
 TEST(Outlook, NamesTheTurningPoints) {
