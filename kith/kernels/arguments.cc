@@ -17,7 +17,8 @@ void check_mix(const Destination<T>& to, const Mix& mix, std::size_t count) {
   if (count == 0) return;
   KITH_CHECK(to.values != nullptr || to.encoded != nullptr,
              "a mix writes its values, their encoding, or both");
-  KITH_CHECK(to.encoded == nullptr || is_encoding(to.encoded_type), "the encoded copy is bf16, fp16 or int8");
+  KITH_CHECK(to.encoded == nullptr || is_encoding(to.encoded_type) || to.encoded_type == dtype_of<T>(),
+             "the encoded copy is bf16, fp16, int8 or of the values' own type");
   KITH_CHECK(to.encoded == nullptr || to.encoded_type != DType::i8 || to.scales != nullptr,
              "an int8 copy has scales");
   for (const Source& source : mix.sources) {

@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "kith/base/pin.h"
+#include "kith/kernels/codec_kernels.h"
 #include "kith/kernels/kernels.h"
 
 namespace kith::kernels {
@@ -72,6 +74,9 @@ class Queue {
   // Kernels whose work goes here; the queue outlives them. One thread at a time together with the queue.
   virtual std::unique_ptr<Kernels<float>> kernels_f32() = 0;
   virtual std::unique_ptr<Kernels<double>> kernels_f64() = 0;
+  // The same of a codec, by its text.
+  virtual std::unique_ptr<CodecKernels<float>> codec_f32(std::string_view codec) = 0;
+  virtual std::unique_ptr<CodecKernels<double>> codec_f64(std::string_view codec) = 0;
 };
 
 template <class T>
@@ -80,6 +85,15 @@ std::unique_ptr<Kernels<T>> make_kernels(Queue& queue) {
     return queue.kernels_f32();
   } else {
     return queue.kernels_f64();
+  }
+}
+
+template <class T>
+std::unique_ptr<CodecKernels<T>> make_codec_kernels(Queue& queue, std::string_view codec) {
+  if constexpr (std::is_same_v<T, float>) {
+    return queue.codec_f32(codec);
+  } else {
+    return queue.codec_f64(codec);
   }
 }
 

@@ -22,6 +22,12 @@ class HostQueue final : public Queue {
   void after(const Mark&) override {}
   std::unique_ptr<Kernels<float>> kernels_f32() override { return make_cpu_kernels<float>(); }
   std::unique_ptr<Kernels<double>> kernels_f64() override { return make_cpu_kernels<double>(); }
+  std::unique_ptr<CodecKernels<float>> codec_f32(std::string_view codec) override {
+    return make_host_codec_kernels<float>(codec);
+  }
+  std::unique_ptr<CodecKernels<double>> codec_f64(std::string_view codec) override {
+    return make_host_codec_kernels<double>(codec);
+  }
 };
 
 // Without state, so one serves everybody.

@@ -44,8 +44,8 @@ struct Mix {
 };
 
 // Where the next parameters go. `encoded`, when set, receives them rounded to nearest even in `encoded_type`
-// (bf16, f16 or i8): a wire, or a 16-bit parameter. `values` may be null when only the encoded form is wanted
-// (mix only).
+// (bf16, f16 or i8; or T's own: then it is a plain copy): a wire, or a 16-bit parameter. `values` may be null
+// when only the encoded form is wanted (mix only).
 template <class T>
 struct Destination {
   T* values = nullptr;

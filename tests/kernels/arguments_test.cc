@@ -14,7 +14,7 @@ void expect_checks(Kernels<float>& kernels) {
   const Destination<float> to{&x};
   EXPECT_THROW(kernels.mix(to, Mix{}, 1), Bug) << "no source";
   EXPECT_THROW(kernels.mix({}, mix, 1), Bug) << "no destination";
-  EXPECT_THROW(kernels.mix({&x, &g, DType::f32}, mix, 1), Bug) << "an encoded type of 32 bits";
+  EXPECT_THROW(kernels.mix({&x, &g, DType::f64}, mix, 1), Bug) << "an encoded type wider than the values";
   EXPECT_THROW(kernels.mix_sgd(to, mix, {}, nullptr, {}, 1), Bug) << "no gradient";
   EXPECT_THROW(kernels.mix_sgd(to, mix, {&g}, nullptr, {.momentum = 0.9}, 1), Bug) << "no momentum buffer";
   EXPECT_THROW(kernels.mix_sgd(to, mix, {&g}, &m, {.nesterov = true}, 1), Bug) << "Nesterov without momentum";

@@ -87,7 +87,7 @@ Problem<T>::Problem(const Shape& shape) : shape_(shape) {
   state_.push_back(draw(dtype_of<T>(), stream++, true));
   state_.push_back(draw(dtype_of<T>(), stream++, false));
   values_.resize((shape.count + shape.offset) * sizeof(T));
-  encoded_.resize((shape.count + shape.offset) * 2);
+  encoded_.resize((shape.count + shape.offset) * size_of(shape.encoded.value_or(DType::bf16)));
   encoded_scales_.resize(int8_blocks(shape.count));
 }
 
@@ -196,6 +196,11 @@ std::vector<T> Problem<T>::state(std::size_t k) const {
 template <class T>
 std::vector<std::uint16_t> Problem<T>::encoded() const {
   return words<std::uint16_t>(encoded_);
+}
+
+template <class T>
+std::vector<T> Problem<T>::copy() const {
+  return words<T>(encoded_);
 }
 
 template <class T>

@@ -60,6 +60,8 @@ class Problem {
   std::vector<T> values(int destination = -1) const;
   std::vector<T> state(std::size_t k) const;
   std::vector<std::uint16_t> encoded() const;
+  // Where it is of the values' own type.
+  std::vector<T> copy() const;
   // An int8 copy and its scales.
   std::vector<std::int8_t> encoded_bytes() const;
   std::vector<float> scales() const { return encoded_scales_; }

@@ -72,6 +72,15 @@ TEST_P(StepsTest, AgreeWithTheReferenceForPairsAndMeansOnABf16Wire) {
   }
 }
 
+TEST_P(StepsTest, AnEncodingInTheValuesOwnTypeIsACopy) {
+  for (const std::size_t offset : {0, 1}) {
+    expect_agreement<float>(
+        {.count = 259, .offset = offset, .sources = {DType::f32, DType::f32}, .encoded = DType::f32});
+    expect_agreement<double>(
+        {.count = 259, .offset = offset, .sources = {DType::f64, DType::f64}, .encoded = DType::f64});
+  }
+}
+
 TEST_P(StepsTest, AMixMayWriteOnlyTheEncodedCopy) {
   const auto cpu = make_cpu_kernels<float>();
   const std::vector<float> a{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};

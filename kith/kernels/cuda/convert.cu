@@ -17,7 +17,7 @@ struct Cast {
 };
 
 template <class T, Order kOrder>
-__device__ void cast_block(const Cast& cast, const Place& p) {
+__device__ void cast_block(const Cast& cast, const BlockLane& p) {
   T x[4];
   convert<T, kOrder>(fetch<T, kOrder>(cast.from, cast.from_type, p), cast.from_type, 0.0F, x);
   if (cast.to_type == DType::f64) {

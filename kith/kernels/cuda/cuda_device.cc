@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kith/base/text.h"
+#include "kith/kernels/cuda/cuda_codec.h"
 #include "kith/kernels/cuda/device.h"
 
 namespace kith::kernels {
@@ -77,6 +78,12 @@ class StreamQueue final : public Queue {
   }
   std::unique_ptr<Kernels<double>> kernels_f64() override {
     return make_cuda_kernels<double>({device_, stream_});
+  }
+  std::unique_ptr<CodecKernels<float>> codec_f32(std::string_view codec) override {
+    return make_cuda_codec_kernels<float>(codec, {device_, stream_});
+  }
+  std::unique_ptr<CodecKernels<double>> codec_f64(std::string_view codec) override {
+    return make_cuda_codec_kernels<double>(codec, {device_, stream_});
   }
 
  private:

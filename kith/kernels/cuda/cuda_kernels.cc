@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "kith/base/signal_hold.h"
 #include "kith/base/text.h"
 #include "kith/kernels/arguments.h"
 #include "kith/kernels/cuda/batch.h"
@@ -142,6 +143,7 @@ template std::unique_ptr<Kernels<float>> make_cuda_kernels(const CudaOptions&);
 template std::unique_ptr<Kernels<double>> make_cuda_kernels(const CudaOptions&);
 
 std::string cuda_obstacle() {
+  const SignalHold hold;  // the first call starts a thread of CUDA's, under MPS
   int devices = 0;
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status != cudaSuccess) return cat("CUDA says: ", cudaGetErrorString(status));

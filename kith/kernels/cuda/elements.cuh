@@ -14,7 +14,7 @@ namespace kith::kernels::cuda {
 // lines.
 enum class Order { wide, strided };
 
-struct Place {
+struct BlockLane {
   std::size_t first;  // of the block in its vector
   int lane;
   int valid;  // elements of the block; kBlock in wide order
@@ -47,7 +47,7 @@ __device__ Word word_at(const void* data, std::size_t i) {
 }
 
 template <Order kOrder>
-__device__ Raw<float> fetch_words(const void* data, DType type, const Place& p) {
+__device__ Raw<float> fetch_words(const void* data, DType type, const BlockLane& p) {
   Raw<float> raw{};
   if constexpr (kOrder == Order::wide) {
     const std::size_t i = p.first / 4 + static_cast<std::size_t>(p.lane);
@@ -110,7 +110,7 @@ __device__ void convert_words(const Raw<float>& raw, DType type, float scale, fl
 }
 
 template <class T, Order kOrder>
-__device__ Raw<T> fetch(const void* data, DType type, const Place& p) {
+__device__ Raw<T> fetch(const void* data, DType type, const BlockLane& p) {
   if constexpr (sizeof(T) == 4) {
     return fetch_words<kOrder>(data, type, p);
   } else {
@@ -192,7 +192,7 @@ __device__ void round_to(DType type, T (&x)[4]) {
 }
 
 template <class T, Order kOrder>
-__device__ void store(const T (&x)[4], T* data, const Place& p) {
+__device__ void store(const T (&x)[4], T* data, const BlockLane& p) {
   T* const to = data + p.first;
   if constexpr (kOrder == Order::strided) {
 #pragma unroll
@@ -208,7 +208,7 @@ __device__ void store(const T (&x)[4], T* data, const Place& p) {
 
 // Writes x in an encoding. REQUIRES: for i8 all lanes of the warp take part.
 template <class T, Order kOrder>
-__device__ void store_encoded(const T (&x)[4], void* data, float* scales, DType type, const Place& p) {
+__device__ void store_encoded(const T (&x)[4], void* data, float* scales, DType type, const BlockLane& p) {
   if (type == DType::i8) {
     const Int8Scale s = scale_of_block(x);
     if (p.lane == 0) scales[p.first / kInt8Block] = s.scale;
@@ -223,6 +223,7 @@ __device__ void store_encoded(const T (&x)[4], void* data, float* scales, DType 
     if (kOrder == Order::wide) static_cast<std::uint32_t*>(data)[p.first / 4 + p.lane] = packed;
     return;
   }
+  if (type == dtype_of<T>()) return store<T, kOrder>(x, static_cast<T*>(data), p);
   std::uint16_t bits[4];
 #pragma unroll
   for (int k = 0; k < 4; ++k)

@@ -7,7 +7,7 @@
 namespace kith::kernels::cuda {
 
 template <class T>
-__device__ float scale_at(const DeviceSource<T>& source, const Place& p) {
+__device__ float scale_at(const DeviceSource<T>& source, const BlockLane& p) {
   return source.type == DType::i8 ? source.scales[p.first / kInt8Block] : 0.0F;
 }
 
@@ -23,7 +23,7 @@ __device__ void add(const DeviceSource<T>& source, const Raw<T>& raw, float scal
 }
 
 template <class T, Order kOrder>
-__device__ void load_state(const T* state, const Place& p, T (&x)[4]) {
+__device__ void load_state(const T* state, const BlockLane& p, T (&x)[4]) {
   constexpr DType kOwn = dtype_of<T>();
   convert<T, kOrder>(fetch<T, kOrder>(state, kOwn, p), kOwn, 0.0F, x);
 }
@@ -31,7 +31,7 @@ __device__ void load_state(const T* state, const Place& p, T (&x)[4]) {
 // One block of one pass by one warp. All loads come before all stores: the destination may be a source.
 template <int kSources, Order kOrder, class T, class Step>
 __device__ void run_block(const Item<T>& item, const DeviceSource<T>* sources, const Step& step,
-                          const Place& p) {
+                          const BlockLane& p) {
   constexpr int kFetched = kSources == 0 ? 1 : kSources;
   Raw<T> raw[kFetched];
   float scale[kFetched];

@@ -31,7 +31,7 @@ __device__ Squares sum_of_block(Squares mine) {
 }
 
 template <Order kOrder>
-__device__ void add_squares(const Term& term, const Place& p, Squares& sum) {
+__device__ void add_squares(const Term& term, const BlockLane& p, Squares& sum) {
   double a[4], b[4]{};
   convert<double, kOrder>(fetch<double, kOrder>(term.a, term.type, p), term.type, 0.0F, a);
   if (term.b != nullptr)
@@ -40,6 +40,25 @@ __device__ void add_squares(const Term& term, const Place& p, Squares& sum) {
   for (int k = 0; k < 4; ++k) {
     sum.norm = __fma_rn(a[k], a[k], sum.norm);
     if (term.b != nullptr) sum.distance = __fma_rn(a[k] - b[k], a[k] - b[k], sum.distance);
+  }
+}
+
+// A warp's part of a whole tile of floats, in the order of the loop over blocks; all loads are under way
+// before the first is used.
+__device__ void add_float_squares(const void* a, std::size_t first, int lane, Squares& sum) {
+  constexpr std::size_t kStride = kThreads / kWarp * kBlock;
+  constexpr int kMany = kTermTile / kStride;
+  float4 x[kMany];
+#pragma unroll
+  for (int k = 0; k < kMany; ++k)
+    x[k] = word_at<float4>(a, (first + k * kStride) / 4 + static_cast<std::size_t>(lane));
+  const auto add = [&](double value) { sum.norm = __fma_rn(value, value, sum.norm); };
+#pragma unroll
+  for (int k = 0; k < kMany; ++k) {
+    add(x[k].x);
+    add(x[k].y);
+    add(x[k].z);
+    add(x[k].w);
   }
 }
 
@@ -60,6 +79,10 @@ __global__ void __launch_bounds__(kThreads)
     const bool wide = aligned_for_four(term);
     std::size_t first = (tile - term.first_tile) * kTermTile;
     const std::size_t end = min(first + kTermTile, term.count);
+    if (wide && term.type == DType::f32 && term.b == nullptr && end - first == kTermTile) {
+      add_float_squares(term.a, first + threadIdx.x / kWarp * kBlock, lane, mine);
+      continue;
+    }
     for (first += threadIdx.x / kWarp * kBlock; first < end; first += kThreads / kWarp * kBlock) {
       if (wide && end - first >= kBlock) {
         add_squares<Order::wide>(term, {first, lane, kBlock}, mine);

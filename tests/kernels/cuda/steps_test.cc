@@ -47,6 +47,28 @@ TEST_F(CudaStepsTest, AgreeWithTheReferenceForOddSizesAndUnalignedSpans) {
   }
 }
 
+TEST_F(CudaStepsTest, AnEncodingInTheValuesOwnTypeIsACopy) {
+  for (const std::size_t count : {33, 9001}) {
+    for (const std::size_t offset : {0, 1}) {
+      const std::uint64_t seed = hash_words(seed_, count, offset);
+      expect_agreement(*floats_,
+                       {.count = count,
+                        .offset = offset,
+                        .sources = {DType::f32, DType::f32},
+                        .encoded = DType::f32,
+                        .seed = seed},
+                       memory_);
+      expect_agreement(*doubles_,
+                       {.count = count,
+                        .offset = offset,
+                        .sources = {DType::f64, DType::f64},
+                        .encoded = DType::f64,
+                        .seed = seed},
+                       memory_);
+    }
+  }
+}
+
 TEST_F(CudaStepsTest, AgreeWithTheReferenceForEveryCombinationOfTypes) {
   std::size_t turn = 0;
   for (const DType self : kPlain) {
