@@ -8,6 +8,7 @@ std::unique_ptr<Window> CancellableTransport::open(const WindowOptions& options,
   KITH_CHECK(options.cancellation == nullptr, "a window belongs to one owner");
   WindowOptions own = options;
   own.cancellation = cancellation_;
+  own.name = prefix_ + own.name;
   return inner_.open(own, deadline);
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kith/comm/transport.h"
@@ -10,10 +12,13 @@ namespace kith::comm {
 
 // A transport whose windows stop waiting together: for whoever opens windows, waits in several threads, and
 // must be able to end at any moment. The transport behind it, and windows opened there otherwise, go on.
+// Windows get names that begin with `prefix`: whoever opens the same windows twice tells them apart by it.
 class CancellableTransport final : public Transport {
  public:
-  // `inner` outlives it.
-  explicit CancellableTransport(Transport& inner) : inner_(inner) {}
+  // `inner` outlives it. `cancellation`: another owner's, which ends these waits too.
+  explicit CancellableTransport(Transport& inner, std::string prefix = "",
+                                std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>())
+      : inner_(inner), prefix_(std::move(prefix)), cancellation_(std::move(cancellation)) {}
 
   // Ends the waits of every window opened here, and every opening, for good (Cancellation).
   void cancel() { cancellation_->cancel(); }
@@ -31,7 +36,8 @@ class CancellableTransport final : public Transport {
 
  private:
   Transport& inner_;
-  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
+  const std::string prefix_;
+  const std::shared_ptr<Cancellation> cancellation_;
 };
 
 }  // namespace kith::comm

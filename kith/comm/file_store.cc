@@ -1,11 +1,11 @@
 #include "kith/comm/file_store.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -20,6 +20,7 @@
 #include "kith/comm/counter_text.h"
 #include "kith/comm/file_will.h"
 #include "kith/comm/net/limit.h"
+#include "kith/comm/shm/descriptor.h"
 
 namespace kith::comm {
 namespace {
@@ -95,21 +96,30 @@ void FileStore::replace(std::string_view key, std::string_view value) {
 FileStore::~FileStore() {
   if (!will_) return;
   try {
-    set_once(will_->key, will_->value);
+    put_on_list(*this, will_->list, will_->value);
   } catch (const Error&) {
     return;  // the folder is gone, or full; the end of the process will tell
   }
   withdraw_will();
 }
 
-void FileStore::leave_will(std::string_view key, std::string_view value) {
-  will_ = {std::string(key), std::string(value), write_will(file_of(key, 'w'), value)};
+void FileStore::leave_will(std::string_view list, std::string_view value) {
+  Will will{std::string(list), std::string(value), write_will(file_of(list, 'w'), value)};
+  withdraw_will();
+  const std::lock_guard lock(mutex_);
+  will_ = std::move(will);
 }
 
 void FileStore::withdraw_will() {
+  const std::lock_guard lock(mutex_);
   std::error_code none;
   if (will_) std::filesystem::remove(will_->file, none);
   will_.reset();
+}
+
+std::string FileStore::own_will(std::string_view list) {
+  const std::lock_guard lock(mutex_);
+  return will_ && will_->list == list ? will_->file.filename().string() : std::string();
 }
 
 void FileStore::set_for(std::string_view key, std::string_view value, std::stop_token stop) {
@@ -118,9 +128,20 @@ void FileStore::set_for(std::string_view key, std::string_view value, std::stop_
 }
 
 std::optional<std::string> FileStore::get_for(std::string_view key, std::stop_token) {
-  std::ifstream in(file_of(key), std::ios::binary);
-  if (!in) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  // Asked for many times while nothing is there: no streams.
+  const shm::Descriptor file(::open(file_of(key).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  std::string value;
+  std::array<char, 4096> part;
+  while (true) {
+    const ssize_t bytes = ::read(file.get(), part.data(), part.size());
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0)
+      throw Error(cat("cannot read key '", key, "': ", std::strerror(errno)), cat("store ", folder_.string()),
+                  "check the folder and its file system");
+    if (bytes == 0) return value;
+    value.append(part.data(), static_cast<std::size_t>(bytes));
+  }
 }
 
 std::optional<std::string> FileStore::wait_for(std::string_view key, Deadline deadline,
@@ -128,12 +149,17 @@ std::optional<std::string> FileStore::wait_for(std::string_view key, Deadline de
   using std::chrono::milliseconds;
   std::optional<net::StopFile> stopped;
   if (stop.stop_possible()) stopped.emplace(stop);
-  WillWatch wills(file_of(key, 'w'));
+  WillWatch wills(file_of(list_of(key), 'w'));
   // Asking again costs an open of a missing file; between machines no notification would tell.
   for (Clock::Duration pause = milliseconds(1);;
        pause = std::min<Clock::Duration>(2 * pause, milliseconds(50))) {
     if (auto value = get(key)) return value;
-    if (auto value = wills.due()) return set_once(key, *value);
+    if (const auto due = wills.due(own_will(list_of(key)))) {
+      put_on_list(*this, list_of(key), due->value);
+      std::error_code none;
+      std::filesystem::remove(due->file, none);
+      continue;
+    }
     const Clock::Time now = SteadyClock().now();
     if (now >= deadline || stop.stop_requested()) return std::nullopt;
     std::vector<pollfd> files = wills.files();

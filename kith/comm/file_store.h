@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -18,9 +19,9 @@ class FileStore final : public WillStore {
   // Carries out the will, if there is one.
   ~FileStore() override;
 
-  // Only who waits for the key, on the machine of the process that died, sees its will come true. By one
-  // thread at a time.
-  void leave_will(std::string_view key, std::string_view value) override;
+  // Only who waits for a key of the list, on the machine of the process that died, sees its will come true.
+  // By one thread at a time.
+  void leave_will(std::string_view list, std::string_view value) override;
   void withdraw_will() override;
 
  private:
@@ -34,11 +35,15 @@ class FileStore final : public WillStore {
   void replace(std::string_view key, std::string_view value);
 
   struct Will {
-    std::string key, value;
+    std::string list, value;
     std::filesystem::path file;
   };
 
+  // The name of the file of this store's will to that list; empty: it has none.
+  std::string own_will(std::string_view list);
+
   const std::filesystem::path folder_;
+  std::mutex mutex_;  // guards will_, which who waits looks at
   std::optional<Will> will_;
 };
 

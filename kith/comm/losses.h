@@ -19,11 +19,13 @@ class Losses : public std::enable_shared_from_this<Losses> {
  public:
   using Listener = std::function<void(WorkerId worker)>;
 
-  void tell(WorkerId worker) {
+  // One that can be done without is no reason to end waits for everybody.
+  enum class Needed { yes, no };
+  void tell(WorkerId worker, Needed needed = Needed::yes) {
     const std::lock_guard lock(mutex_);
     if (std::ranges::find(lost_, worker) != lost_.end()) return;
     lost_.push_back(worker);
-    stop_.request_stop();
+    if (needed == Needed::yes) stop_.request_stop();
     for (const auto& [number, listener] : listeners_)
       listener(worker);
   }
@@ -38,7 +40,7 @@ class Losses : public std::enable_shared_from_this<Losses> {
     return {this, [self = shared_from_this(), number = numbers_](const void*) { self->forget(number); }};
   }
 
-  // Requested when the first is told: for waits that make no sense without everybody.
+  // Requested when the first that is needed is told: for waits that make no sense without everybody.
   std::stop_token any() const { return stop_.get_token(); }
 
  private:

@@ -61,7 +61,7 @@ std::optional<std::string> TcpStore::ask(const std::string& request, const net::
     const std::lock_guard lock(mutex_);
     if (connection && connection->ended()) lost_ = error.what();
     throw Error(cat("lost: ", error.what()), cat("store at ", net::text_of(options_.server)),
-                "worker 0 holds it: see how that one ended");
+                options_.remedy);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -77,10 +77,10 @@ void TcpStore::send_will(std::string_view key, std::string_view value, const net
   will_->await(limit);
 }
 
-void TcpStore::leave_will(std::string_view key, std::string_view value) {
+void TcpStore::leave_will(std::string_view list, std::string_view value) {
   const Deadline limit = SteadyClock().now() + options_.patience;
-  will_.emplace(connect(Attempt::later, limit));
-  send_will(key, value, limit);
+  if (!will_) will_.emplace(connect(Attempt::later, limit));
+  send_will(list, value, limit);
 }
 
 void TcpStore::withdraw_will() {

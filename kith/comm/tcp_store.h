@@ -17,7 +17,8 @@ struct TcpStoreOptions {
   // For an answer that need not wait for anybody. Long, for a server that is stopped or has no processor is
   // not lost: its end is seen at once, and a machine or link that vanishes within kSilence.
   Clock::Duration patience = std::chrono::minutes(10);
-  Log* log = nullptr;  // may be null; outlives the store
+  std::string remedy = "see how whoever serves it ended";  // what to do when it is lost
+  Log* log = nullptr;                                      // may be null; outlives the store
 };
 
 // The client of a TcpStoreServer: for workers on several machines. Each call has a connection to itself, kept
@@ -33,7 +34,7 @@ class TcpStore final : public WillStore {
   TcpStore(TcpStoreOptions options, Deadline deadline);
 
   // Whose machine vanishes has ended, too. By one thread at a time.
-  void leave_will(std::string_view key, std::string_view value) override;
+  void leave_will(std::string_view list, std::string_view value) override;
   void withdraw_will() override;
 
  private:

@@ -7,8 +7,9 @@
 
 namespace kith::comm::tcp_store {
 
-// What a client asks; one request at a time on a connection, each gets one answer. A will is carried out, as
-// set_once, when the connection ends; one for the empty key withdraws it.
+// What a client asks; one request at a time on a connection, each gets one answer. A will is carried
+// out, its value put on the list that is its key, when the connection ends; one for the empty key withdraws
+// it.
 //   request   operation, four bytes of the key's length (little-endian), key, argument
 //   answer    status, then the value or the error's text
 enum class Operation : char { set = 's', get = 'g', wait = 'w', add = 'a', set_once = 'o', will = 'l' };

@@ -21,6 +21,7 @@
 #include "kith/comm/net/strangers.h"
 #include "kith/comm/tcp_store.h"
 #include "kith/comm/tcp_store_message.h"
+#include "kith/comm/will_store.h"
 
 namespace kith::comm {
 namespace {
@@ -136,8 +137,7 @@ class TcpStoreServer::Loop {
       const std::optional<Request> will = std::move(client->will);
       client = clients_.erase(client);
       if (!will) continue;
-      values_.set_once(will->key, will->argument);
-      wake(will->key);
+      wake(put_on_list(values_, will->key, will->argument));
     }
   }
 

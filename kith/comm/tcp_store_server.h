@@ -17,9 +17,9 @@ struct TcpStoreServerOptions {
   Log* log = nullptr;  // may be null; outlives the server; hears of refusals (address and reason)
 };
 
-// The store that TcpStores of all workers share; lives in worker 0's process. One thread serves everybody and
-// sleeps in poll: a slow, silent, malformed or dying client holds up nobody else, and waits are answered when
-// their key comes. Safe from any thread.
+// The store that TcpStores of all workers share; lives in the launcher's process, or in worker 0's. One
+// thread serves everybody and sleeps in poll: a slow, silent, malformed or dying client holds up nobody else,
+// and waits are answered when their key comes. Safe from any thread.
 class TcpStoreServer {
  public:
   // Listens at once. Error when the port is in use.

@@ -5,10 +5,12 @@
 #include "kith/comm/cancellable.h"
 #include "kith/comm/take_slot.h"
 #include "tests/comm/conformance.h"
+#include "tests/support/failure.h"
 
 namespace kith::comm::conformance {
 namespace {
 
+using support::failure_of;
 using support::Processes;
 using support::TempFolder;
 
@@ -22,15 +24,6 @@ constexpr auto kAtOnce = 1s;
 class Cancel : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(All, Cancel, ::testing::ValuesIn(support::with_plain_shm(support::all_backends())),
                          [](const auto& param) { return param.param; });
-
-std::string failure_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no failure";
-}
 
 // Two threads of worker 0 wait, one to read and one to write; worker 1 does neither, and then goes on.
 TEST_P(Cancel, WaitsUnderWayEndAtOnceAndNobodyElseIsHeldUp) {
@@ -54,7 +47,8 @@ TEST_P(Cancel, WaitsUnderWayEndAtOnceAndNobodyElseIsHeldUp) {
       reads.join();
       writes.join();
       EXPECT_TRUE(std::holds_alternative<Late>(window->await(peer, at(1), in_ten_minutes())));
-      const std::string text = failure_of([&] { take_slot(*window, at(2), in_ten_minutes(), "worker 0"); });
+      const std::string text =
+          failure_of<Error>([&] { take_slot(*window, at(2), in_ten_minutes(), "worker 0"); });
       EXPECT_EQ(text, "worker 0: the wait for worker 1 in w was cancelled");
       EXPECT_LT(SteadyClock().now() - start, kAtOnce);
       w.store.set("cancelled", "");
@@ -106,7 +100,7 @@ TEST_P(Cancel, AnOpeningEndsInAnErrorAtOnce) {
     });
     const auto start = SteadyClock().now();
     const std::string text =
-        failure_of([&] { own.open({.name = "second", .bytes = kBytes}, in_ten_minutes()); });
+        failure_of<Error>([&] { own.open({.name = "second", .bytes = kBytes}, in_ten_minutes()); });
     EXPECT_LT(SteadyClock().now() - start, kAtOnce);
     EXPECT_EQ(text, "worker 0 opens window 'second': it was cancelled");
     cancels.join();
@@ -139,7 +133,7 @@ TEST_P(CancelStopped, AnOpeningThatStillConnectsEndsAtOnce) {
         own.cancel();
       });
       const auto start = SteadyClock().now();
-      EXPECT_EQ(failure_of([&] { own.open({.name = "w", .bytes = kBytes}, in_time()); }),
+      EXPECT_EQ(failure_of<Error>([&] { own.open({.name = "w", .bytes = kBytes}, in_time()); }),
                 "worker 1 opens window 'w': it was cancelled");
       EXPECT_LT(SteadyClock().now() - start, kAtOnce);
       cancels.join();

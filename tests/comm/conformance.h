@@ -84,13 +84,24 @@ inline void expect_arrival(Worker& w, Window& window, WorkerId peer, Version v, 
   EXPECT_TRUE(holds(arrival.data(), peer.value, v)) << w.id() << " reads " << v << " of " << peer;
 }
 
+// Everybody comes here before anybody goes on.
+inline void meet(Worker& w, std::string_view where, const std::vector<WorkerId>& peers) {
+  w.store.set(cat(where, "/", w.rank), "");
+  for (WorkerId peer : peers)
+    EXPECT_TRUE(w.store.wait(cat(where, "/", peer.value), in_time())) << peer << " does not come";
+}
+// Before somebody dies: who still opens a window then may have to give it up.
+inline void all_have_opened(Worker& w) {
+  meet(w, "opened", others(w));
+}
+
 // Where versions have to travel, what a worker published can go down with it. So everybody comes here before
 // anybody may go on to leave or to die.
+inline void together(Worker& w, std::string_view where, const std::vector<WorkerId>& peers) {
+  if (support::travels(w.transport.backend())) meet(w, where, peers);
+}
 inline void together(Worker& w, std::string_view where) {
-  if (!support::travels(w.transport.backend())) return;
-  w.store.set(cat(where, "/", w.rank), "");
-  for (WorkerId peer : others(w))
-    EXPECT_TRUE(w.store.wait(cat(where, "/", peer.value), in_time())) << peer << " does not come";
+  together(w, where, others(w));
 }
 
 // One full round: publish to the readers, take from the writers.

@@ -18,6 +18,7 @@ using support::Processes;
 using support::TempFolder;
 
 constexpr uid_t kNobody = 65534;
+constexpr auto kForAll = 100s;  // 64 processes, on a machine of two cores too
 
 void limit_descriptors(rlim_t soft, rlim_t hard) {
   const rlimit limit{soft, hard};
@@ -43,12 +44,12 @@ std::vector<Ending> run_limited(int workers, rlim_t soft, rlim_t hard, const sup
     limit_descriptors(soft, hard);
     return support::run_process("shm", rank, workers, folder.path(), body);
   });
-  return processes.join(60s);
+  return processes.join(kForAll);
 }
 
 std::string open_and_read_the_next(Worker& w) {
   for (const char* name : {"first", "second", "third"}) {
-    const auto window = w.transport.open({.name = name, .bytes = 8}, in_time());
+    const auto window = w.transport.open({.name = name, .bytes = 8}, in(kForAll));
     round(w, *window, at(0), {WorkerId{(w.rank + 1) % w.size}}, {WorkerId{(w.rank + w.size - 1) % w.size}});
   }
   return "opened";
@@ -78,7 +79,7 @@ TEST(Descriptors, WhoMayOpenTooFewSaysWhichLimitToRaiseAndHowFar) {
 // A connection between two ends of one process.
 struct Pair {
   shm::Listener listener;
-  std::optional<shm::Channel> near = shm::connect(listener.address());
+  std::optional<shm::Channel> near = shm::connect(listener.address()).channel;
   std::optional<shm::Channel> far = listener.accept();
 };
 

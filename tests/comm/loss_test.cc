@@ -88,6 +88,7 @@ TEST_P(Loss, AfterPublishing) {
 TEST_P(Loss, WhileReading) {
   run_world(backend(), world(), [](Worker& w) {
     const auto window = w.transport.open({.name = "w", .bytes = kBytes}, in_time());
+    all_have_opened(w);
     publish(w, *window, at(0), kBytes, others(w));
     for (WorkerId peer : others(w)) {
       const Outcome outcome = window->await(peer, at(0), in_time());
@@ -106,6 +107,7 @@ TEST_P(Loss, InLatestMode) {
   run_world(backend(), world(), [](Worker& w) {
     const auto window =
         w.transport.open({.name = "w", .bytes = kBytes, .slots = 3, .mode = WindowMode::latest}, in_time());
+    all_have_opened(w);
     publish(w, *window, at(0), kBytes, {});
     for (WorkerId peer : others(w)) {
       const Outcome outcome = window->newest(peer, {}, in_time());
@@ -125,6 +127,7 @@ TEST_P(Loss, InLatestMode) {
 TEST_P(Loss, BeforeOpening) {
   run_world(backend(), world(), [](Worker& w) {
     const auto first = w.transport.open({.name = "first", .bytes = kBytes}, in_time());
+    all_have_opened(w);
     if (w.rank == 0) support::die(w);
     try {
       w.transport.open({.name = "second", .bytes = kBytes}, in_time());

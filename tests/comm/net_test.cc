@@ -9,6 +9,7 @@
 #include "kith/comm/net/connection.h"
 #include "kith/comm/net/handshake.h"
 #include "tests/support/failure.h"
+#include "tests/support/free_port.h"
 #include "tests/support/worlds.h"
 
 namespace kith::comm::net {
@@ -69,11 +70,7 @@ TEST(Listener, NamesThePortInUse) {
 }
 
 TEST(Connect, WaitsForAListenerAndNamesItWhenNoneComes) {
-  Address free;
-  {
-    const Listener listener(any_port());
-    free = listener.bound();
-  }
+  const Address free{"127.0.0.1", support::free_port()};
   EXPECT_THAT(failure_of<Error>([&] { connect({.to = free}, in(50ms)); }),
               AllOf(HasSubstr(text_of(free)), HasSubstr("refused")));
   std::optional<Listener> late;

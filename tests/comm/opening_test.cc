@@ -1,5 +1,6 @@
 // Opening: disagreement, absence, strangers, and what is said about long waits.
 #include <algorithm>
+#include <condition_variable>
 #include <mutex>
 
 #include <sys/mman.h>
@@ -79,9 +80,17 @@ TEST_P(Opening, AnAbsentPeerIsAnErrorAtTheDeadline) {
 
 class Lines final : public Log {
  public:
-  void write(LogLevel, std::string_view line) override {
+  void write(LogLevel level, std::string_view line) override {
     std::lock_guard lock(mutex_);
-    lines_.emplace_back(line);
+    lines_.push_back(cat(level == LogLevel::warning ? "warning: " : "info: ", line));
+    changed_.notify_all();
+  }
+  // Waits for a line with that in it.
+  bool come(std::string_view part) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, in_time(), [&] {
+      return std::ranges::any_of(lines_, [&](const std::string& line) { return contains(line, part); });
+    });
   }
   std::vector<std::string> lines() {
     std::lock_guard lock(mutex_);
@@ -90,25 +99,39 @@ class Lines final : public Log {
 
  private:
   std::mutex mutex_;
+  std::condition_variable changed_;
   std::vector<std::string> lines_;
 };
 
 TEST(LongWaits, ExplainThemselvesOnce) {
+  constexpr auto kLong = 300ms;  // and then a warning in 9 s
   const auto world = InprocWorld::create(2);
   Lines log;
-  const auto zero = world->join(WorkerId{0}, &log, 20ms);
+  const auto zero = world->join(WorkerId{0}, &log, kLong);
   const auto one = world->join(WorkerId{1}, nullptr);
   std::unique_ptr<Window> theirs;
   std::thread other([&] { theirs = one->open({.name = "bucket4", .bytes = 8}, in_time()); });
   const auto window = zero->open({.name = "bucket4", .bytes = 8}, in_time());
   other.join();
   ASSERT_TRUE(std::holds_alternative<Late>(window->await(WorkerId{1}, at(17), in(1ms))));
-  ASSERT_TRUE(std::holds_alternative<Late>(window->await(WorkerId{1}, at(18), in(110ms))));
+  // These come a while after worker 0 has said that it waits for them.
+  for (const std::uint64_t version : {18u, 19u}) {
+    std::thread writer([&] {
+      EXPECT_TRUE(log.come(cat("version 0:", version)));
+      std::this_thread::sleep_for(2 * kLong);
+      EXPECT_EQ(theirs->begin(at(version), in_time()).index(), 0u);
+      theirs->publish(at(version), {.bytes = 8, .readers = {WorkerId{0}}});
+    });
+    EXPECT_TRUE(std::holds_alternative<Arrival>(window->await(WorkerId{1}, at(version), in_time())));
+    writer.join();
+  }
   std::vector<std::string> lines = log.lines();
   std::erase_if(lines, [](const std::string& line) { return contains(line, "being opened"); });
-  ASSERT_EQ(lines.size(), 1u);
-  EXPECT_TRUE(contains(lines[0], "worker 0 waits for worker 1, window bucket4, version 0:18, 0."))
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(contains(lines[0], "warning: worker 0 waits for worker 1, window bucket4, version 0:18, "))
       << lines[0];
+  EXPECT_TRUE(contains(lines[1], "info: worker 0 waits for worker 1, window bucket4, version 0:19, "))
+      << "one warning in a while is enough: " << lines[1];
 }
 
 // A worker of another build: it speaks the first message only.
@@ -181,6 +204,7 @@ TEST(Strangers, AnotherSecretIsRefused) {
     other.join();
     EXPECT_TRUE(contains(stranger, "the run secret differs")) << stranger;
     EXPECT_TRUE(contains(text, "worker 1 has not opened it")) << text;
+    EXPECT_TRUE(log.come("worker 0 refuses 127.0.0.1:"));
     const std::vector<std::string> lines = log.lines();
     const auto refusal = std::find_if(lines.begin(), lines.end(), [](const std::string& line) {
       return contains(line, "worker 0 refuses 127.0.0.1:");

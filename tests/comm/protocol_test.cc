@@ -73,6 +73,30 @@ TEST(Layout, BlocksOfManyWorkersDoNotOverlap) {
   }
 }
 
+TEST(Layout, ABlockIsAsLargeAsItHasReaders) {
+  const Head few = Head::of({.name = "w", .bytes = 1}, 3);
+  const Head head = Head::of({.name = "w", .bytes = 1}, 4096).with_readers(3);
+  ASSERT_EQ(Control::size_of(head), Control::size_of(few));
+  const std::vector<int> who{5, 70, 4000};
+  std::vector<std::byte> memory(Control::size_of(head) + kLine);
+  std::byte* const first = model::Block::aligned(memory.data());
+  const Control control = Control::create(first, head, who);
+  control.set_named(1, std::vector<int>{5, 4000});
+  for (const int worker : who) {
+    control.reader(worker).past.store(static_cast<Word>(worker));
+    control.part(1, worker).bytes.store(static_cast<std::uint64_t>(worker) + 1);
+  }
+  const Control theirs = Control::view(first, head);
+  for (const int worker : who) {
+    EXPECT_EQ(theirs.reader(worker).past.load(), static_cast<Word>(worker));
+    EXPECT_EQ(theirs.part(1, worker).bytes.load(), static_cast<std::uint64_t>(worker) + 1);
+    EXPECT_EQ(theirs.named(1, worker), worker != 70);
+    EXPECT_FALSE(theirs.named(0, worker));
+  }
+  EXPECT_THROW(theirs.reader(6), Bug);
+  EXPECT_THROW(Control::create(first, head), Bug);
+}
+
 TEST(Layout, MismatchNamesBothSides) {
   const Head own = Head::of({.name = "w", .bytes = 8, .slots = 2}, 3);
   const auto complaint = [&](auto change) {

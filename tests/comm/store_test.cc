@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "kith/base/error.h"
+#include "kith/comm/etcd_store.h"
 #include "kith/comm/file_store.h"
 #include "kith/comm/memory_store.h"
 #include "kith/comm/tcp_store.h"
 #include "kith/comm/tcp_store_server.h"
+#include "tests/support/etcd.h"
 #include "tests/support/worlds.h"
 
 namespace kith::comm {
@@ -27,6 +29,11 @@ class AnyStore : public ::testing::TestWithParam<std::string> {
     if (GetParam() == "memory") return memory_;
     if (GetParam() == "file") {
       handles_.push_back(std::make_unique<FileStore>(folder_.path()));
+    } else if (GetParam() == "etcd") {
+      static const support::EtcdCluster cluster(1);  // for all tests: each is a run of its own
+      handles_.push_back(std::make_unique<EtcdStore>(
+          EtcdStoreOptions{.endpoints = cluster.endpoints(), .run = folder_.path(), .secret = "s"},
+          in_time()));
     } else {
       if (!server_)
         server_ = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.listen = {{"127.0.0.1", 0}}});
@@ -41,7 +48,12 @@ class AnyStore : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<TcpStoreServer> server_;
   std::vector<std::unique_ptr<Store>> handles_;
 };
-INSTANTIATE_TEST_SUITE_P(All, AnyStore, ::testing::Values("memory", "file", "tcp"),
+std::vector<std::string> stores_here() {
+  std::vector<std::string> names{"memory", "file", "tcp"};
+  if (support::has_etcd()) names.push_back("etcd");
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(All, AnyStore, ::testing::ValuesIn(stores_here()),
                          [](const auto& param) { return param.param; });
 
 TEST_P(AnyStore, KeepsAnyKeyAndAnyValue) {
@@ -114,7 +126,7 @@ TEST_P(AnyStore, CountersAndFirstWritersAreAtomic) {
 }
 
 TEST_P(AnyStore, KeepsMegabytes) {
-  const std::string large(5'000'000, '\xfe');
+  const std::string large(GetParam() == "etcd" ? 1'000'000 : 5'000'000, '\xfe');  // etcd's own limit
   another().set("large", large);
   EXPECT_EQ(another().get("large"), large);
 }

@@ -88,6 +88,8 @@ class AsyncQueue final : public kernels::Queue {
   }
   std::unique_ptr<kernels::Kernels<float>> kernels_f32() override;
   std::unique_ptr<kernels::Kernels<double>> kernels_f64() override;
+  std::unique_ptr<kernels::CodecKernels<float>> codec_f32(std::string_view codec) override;
+  std::unique_ptr<kernels::CodecKernels<double>> codec_f64(std::string_view codec) override;
 
  private:
   void enqueue_copy(void* to, const void* from, std::size_t bytes) {
@@ -229,6 +231,40 @@ class AsyncKernels final : public kernels::Kernels<T> {
   AsyncQueue& queue_;
   const std::shared_ptr<kernels::Kernels<T>> inner_;
 };
+
+// The host's codecs, later.
+template <class T>
+class AsyncCodecKernels final : public kernels::CodecKernels<T> {
+ public:
+  AsyncCodecKernels(AsyncQueue& queue, std::string_view codec)
+      : queue_(queue), inner_(kernels::make_host_codec_kernels<T>(codec)) {}
+
+  void encode(const T* x, T* replica, std::size_t count, std::uint64_t draw, std::byte* message) override {
+    queue_.enqueue([inner = inner_, x = device_memory(x), replica = device_memory(replica), count, draw,
+                    message = device_message(message)] { inner->encode(x, replica, count, draw, message); });
+  }
+  void add(const std::byte* message, std::uint64_t draw, T* replica, std::size_t count) override {
+    queue_.enqueue([inner = inner_, message = device_message(message), draw, replica = device_memory(replica),
+                    count] { inner->add(message, draw, replica, count); });
+  }
+
+ private:
+  template <class Byte>
+  static Byte* device_message(Byte* message) {
+    KITH_CHECK(reinterpret_cast<std::uintptr_t>(message) % 16 == 0, "messages are aligned to 16 bytes");
+    return device_memory(message);
+  }
+
+  AsyncQueue& queue_;
+  const std::shared_ptr<kernels::CodecKernels<T>> inner_;
+};
+
+inline std::unique_ptr<kernels::CodecKernels<float>> AsyncQueue::codec_f32(std::string_view codec) {
+  return std::make_unique<AsyncCodecKernels<float>>(*this, codec);
+}
+inline std::unique_ptr<kernels::CodecKernels<double>> AsyncQueue::codec_f64(std::string_view codec) {
+  return std::make_unique<AsyncCodecKernels<double>>(*this, codec);
+}
 
 inline std::unique_ptr<kernels::Kernels<float>> AsyncQueue::kernels_f32() {
   return std::make_unique<AsyncKernels<float>>(*this);

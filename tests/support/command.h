@@ -81,14 +81,12 @@ class Command {
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), out(), err()};
   }
 
-  // Until its standard output holds the text; false when that takes too long.
+  // Until its standard output holds the text, or its standard error; false when that takes too long.
   bool says(const std::string& text, std::chrono::seconds limit = std::chrono::seconds(60)) const {
-    const auto end = std::chrono::steady_clock::now() + limit;
-    while (out().find(text) == std::string::npos) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return true;
+    return comes(out_, text, limit);
+  }
+  bool complains(const std::string& text, std::chrono::seconds limit = std::chrono::seconds(60)) const {
+    return comes(err_, text, limit);
   }
 
   static std::string text_of(const std::filesystem::path& file) {
@@ -97,6 +95,14 @@ class Command {
   }
 
  private:
+  static bool comes(const std::filesystem::path& file, const std::string& text, std::chrono::seconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (text_of(file).find(text) == std::string::npos) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return true;
+  }
   static std::string name_of_next() {
     static int number = 0;
     return "command-" + std::to_string(number++);

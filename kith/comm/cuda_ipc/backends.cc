@@ -19,7 +19,10 @@ std::unique_ptr<Transport> create(const TransportOptions& options) {
     throw InputError("no store given", "backend cuda_ipc",
                      "give every worker a store that they share, such as a FileStore");
   }
-  return std::make_unique<ShmTransport>(options, "cuda_ipc", cuda_ipc::device_payloads(options.device));
+  return std::make_unique<ShmTransport>(
+      options, "cuda_ipc",
+      cuda_ipc::device_payloads(
+          {.device = options.device, .log = options.log, .long_wait = options.long_wait}));
 }
 
 constexpr std::array kBackends{

@@ -14,7 +14,7 @@ using protocol::Control;
 using protocol::Head;
 
 // The payload begins and ends with a page.
-mapped::Block make_block(const Head& head, const PinMemory& pin) {
+mapped::Block make_block(const Head& head, std::span<const int> readers, const PinMemory& pin) {
   const std::size_t control_bytes = whole_pages(Control::size_of(head));
   const std::size_t payload_bytes = whole_pages(protocol::payload_size(head));
   const auto free = [](std::byte* p) { ::operator delete (p, std::align_val_t{kPinPage}); };
@@ -23,7 +23,8 @@ mapped::Block make_block(const Head& head, const PinMemory& pin) {
       free);
   std::byte* const payload = memory.get() + control_bytes;
   std::memset(payload, 0, payload_bytes);  // as fresh shared memory is
-  return {Control::create(memory.get(), head), payload, pinned(memory, {payload, payload_bytes}, pin)};
+  return {Control::create(memory.get(), head, readers), payload,
+          pinned(memory, {payload, payload_bytes}, pin)};
 }
 
 }  // namespace
@@ -37,8 +38,9 @@ InprocTransport::~InprocTransport() {
 
 std::unique_ptr<Window> InprocTransport::open(const WindowOptions& asked, Deadline deadline) {
   WindowOptions options = mapped::checked(asked, *context_);
-  const Head head = Head::of(options, static_cast<int>(workers().size()));
-  const mapped::Block own = make_block(head, options.pin);
+  const std::vector<int> readers = context_->indices_of(options.peers);
+  const Head head = Head::of(options, static_cast<int>(workers().size())).with_readers(readers.size());
+  const mapped::Block own = make_block(head, readers, options.pin);
   for (WorkerId peer : options.peers) {
     world_->post(context_->self_index(), context_->index_of(peer), options.name, own);
   }

@@ -13,6 +13,7 @@ namespace kith::comm {
 InprocWorld::InprocWorld(std::vector<WorkerId> workers, std::vector<int> machines)
     : workers_(std::move(workers)),
       machines_(std::move(machines)),
+      changed_(workers_.size()),
       mailboxes_(workers_.size()),
       present_(workers_.size()),
       left_(workers_.size(), false) {}
@@ -42,7 +43,7 @@ std::unique_ptr<Transport> InprocWorld::join(WorkerId self, Log* log, Clock::Dur
 void InprocWorld::post(int from, int to, const std::string& window, const mapped::Block& block) {
   std::lock_guard lock(mutex_);
   mailboxes_[static_cast<std::size_t>(to)].emplace(Key{from, window}, block);
-  changed_.notify_all();
+  changed_[static_cast<std::size_t>(to)].notify_all();
 }
 
 mapped::Block InprocWorld::take(mapped::Context& context, int from, const WindowOptions& window,
@@ -65,7 +66,7 @@ mapped::Block InprocWorld::take(mapped::Context& context, int from, const Window
                   "every worker must open the same windows in the same order");
     }
     note.explain("waits for", from);
-    changed_.wait_until(lock, note.look_by(deadline));
+    changed_[static_cast<std::size_t>(context.self_index())].wait_until(lock, note.look_by(deadline));
   }
 }
 
@@ -77,7 +78,8 @@ void InprocWorld::leave(int worker) {
   for (const auto& context : present_) {
     if (context != nullptr) context->liveness().mark_lost(worker);
   }
-  changed_.notify_all();
+  for (std::condition_variable& changed : changed_)
+    changed.notify_all();
 }
 
 }  // namespace kith::comm

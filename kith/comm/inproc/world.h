@@ -44,8 +44,8 @@ class InprocWorld : public std::enable_shared_from_this<InprocWorld> {
 
   const std::vector<WorkerId> workers_;
   const std::vector<int> machines_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
+  std::mutex mutex_;                                          // guards what follows
+  std::vector<std::condition_variable> changed_;              // by addressee
   std::vector<std::multimap<Key, mapped::Block>> mailboxes_;  // by addressee
   std::vector<std::shared_ptr<mapped::Context>> present_;     // by worker; null before and after
   std::vector<bool> left_;

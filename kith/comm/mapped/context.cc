@@ -39,11 +39,8 @@ Context::Context(WorkerId self, std::vector<WorkerId> workers, Log* log, Clock::
       machines_(machines.empty() ? std::vector<int>(workers_.size()) : std::move(machines)),
       log_(log != nullptr ? log : &silent_),
       long_wait_(long_wait),
-      liveness_(workers_.size()),
-      lines_(workers_.size()) {
+      liveness_(workers_.size()) {
   KITH_CHECK_EQ(machines_.size(), workers_.size(), "one machine per worker");
-  for (std::size_t i = 0; i < lines_.size(); ++i)
-    lines_[i].other_machine = machines_[i] != machines_[static_cast<std::size_t>(self_index_)];
 }
 
 int Context::index_of(WorkerId worker) const {
@@ -64,11 +61,21 @@ std::vector<int> Context::indices_of(const std::vector<WorkerId>& some) const {
   return indices;
 }
 
+bool Context::may_warn() {
+  const Clock::Time now = SteadyClock().now();
+  Clock::Time before = warned_.load();
+  return now - 30 * long_wait_ >= before && warned_.compare_exchange_strong(before, now);
+}
+
 Ledger Context::ledger() const {
   std::lock_guard lock(ledger_mutex_);
   Ledger ledger;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (static_cast<int>(i) != self_index_) ledger[workers_[i]] = lines_[i];
+    const auto index = static_cast<int>(i);
+    if (index == self_index_) continue;
+    const auto found = lines_.find(index);
+    PeerLedger& line = ledger[workers_[i]] = found == lines_.end() ? PeerLedger{} : found->second;
+    line.other_machine = machines_[i] != machines_[static_cast<std::size_t>(self_index_)];
   }
   return ledger;
 }

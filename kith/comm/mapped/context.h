@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -39,12 +41,14 @@ class Context {
   Log& log() const { return *log_; }
   // After how long a wait explains itself in the log.
   Clock::Duration long_wait() const { return long_wait_; }
+  // True once in thirty times that: a run whose every step waits long must not drown its log.
+  bool may_warn();
 
   // Changes one peer's line of the ledger under its lock.
   template <class Change>
   void record(int peer, Change change) {
     std::lock_guard lock(ledger_mutex_);
-    change(lines_[static_cast<std::size_t>(peer)]);
+    change(lines_[peer]);
   }
   Ledger ledger() const;
 
@@ -55,9 +59,10 @@ class Context {
   NullLog silent_;
   Log* const log_;
   const Clock::Duration long_wait_;
+  std::atomic<Clock::Time> warned_{Clock::Time::min()};
   Liveness liveness_;
   mutable std::mutex ledger_mutex_;  // guards lines_
-  std::vector<PeerLedger> lines_;    // by worker index
+  std::map<int, PeerLedger> lines_;  // by worker index; of those with whom there was something
 };
 
 }  // namespace kith::comm::mapped

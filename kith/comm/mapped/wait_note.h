@@ -7,7 +7,12 @@
 
 namespace kith::comm::mapped {
 
-// Times one wait, and says once in the log who waits for whom when it gets long.
+// How long the opening of a window goes on when one of its peers that has opened it is lost, for the sake of
+// those who are still to come; some of them may have given it up because of the loss.
+inline constexpr Clock::Duration kMourning = std::chrono::seconds(1);
+
+// Times one wait, and says once in the log who waits for whom when it gets long: as a warning, or where this
+// worker has warned of a wait not long ago as information.
 class WaitNote {
  public:
   // `version` is absent while the window is being opened. REQUIRES: `window` outlives the note.
@@ -23,6 +28,9 @@ class WaitNote {
   void explain(std::string_view what, int peer);
 
  private:
+  // How long a wait may be before it explains itself.
+  Clock::Duration patience() const;
+
   Context& context_;
   const std::string& window_;
   const std::optional<Version> version_;

@@ -40,12 +40,10 @@ MappedWindow::MappedWindow(std::shared_ptr<Context> context, WindowOptions optio
       options_(std::move(options)),
       own_(std::move(own)),
       link_(std::move(link)),
-      writer_(own_.control, indices(peers)),
-      peers_(context_->workers().size()) {
+      writer_(own_.control, indices(peers)) {
   for (PeerBlock& peer : peers) {
     KITH_CHECK(link_ != nullptr || peer.block.staged == nullptr, "a mirror needs a link");
-    peers_[static_cast<std::size_t>(peer.worker)] =
-        std::make_unique<Peer>(peer.worker, std::move(peer.block), context_->self_index());
+    peers_.try_emplace(peer.worker, peer.worker, std::move(peer.block), context_->self_index());
   }
   context_->liveness().add(this);
   if (options_.cancellation) options_.cancellation->add(this);
@@ -54,10 +52,9 @@ MappedWindow::MappedWindow(std::shared_ptr<Context> context, WindowOptions optio
 MappedWindow::~MappedWindow() {
   if (options_.cancellation) options_.cancellation->remove(this);
   context_->liveness().remove(this);
-  for (const auto& peer : peers_) {
-    if (peer == nullptr) continue;
-    peer->port.leave();
-    tell_freed(*peer);
+  for (auto& [index, peer] : peers_) {
+    peer.port.leave();
+    tell_freed(peer);
   }
 }
 
@@ -70,11 +67,12 @@ std::span<std::byte> MappedWindow::slot(Version v) {
 std::variant<std::span<std::byte>, Late> MappedWindow::begin(Version v, Deadline deadline) {
   const Word word = to_word(v);
   Liveness& liveness = context_->liveness();
-  if (!writer_.try_begin(word, liveness)) return slot(v);
+  const auto held = writer_.try_begin(word, liveness);
+  if (!held) return slot(v);
 
   WaitNote note(*context_, options_.name, v);
   Waiting waiting(own_.control.board().freed);
-  int holder = -1;
+  int holder = *held;
   Clock::Duration charged{};
   // Charges the time since the last change of holder to whoever it was.
   const auto charge = [&] {
@@ -204,7 +202,7 @@ void MappedWindow::skip(WorkerId peer_id, Version v) {
 }
 
 void MappedWindow::release(WorkerId peer_id, Version version) {
-  Peer& peer = *peers_[static_cast<std::size_t>(context_->index_of(peer_id))];
+  Peer& peer = peers_.at(context_->index_of(peer_id));
   if (options_.mode == WindowMode::scheduled) {
     peer.port.release(to_word(version));
   } else {
@@ -222,25 +220,24 @@ void MappedWindow::tell_freed(const Peer& peer) {
 }
 
 void MappedWindow::on_lost(int worker) {
-  const auto& peer = peers_[static_cast<std::size_t>(worker)];
-  if (peer == nullptr) return;
-  notify(peer->block.control.board().published);
+  const auto peer = peers_.find(worker);
+  if (peer == peers_.end()) return;
+  notify(peer->second.block.control.board().published);
   notify(own_.control.board().freed);
 }
 
 void MappedWindow::on_cancel() {
-  for (const auto& peer : peers_) {
-    if (peer != nullptr) notify(peer->block.control.board().published);
-  }
+  for (const auto& [index, peer] : peers_)
+    notify(peer.block.control.board().published);
   notify(own_.control.board().freed);
 }
 
 MappedWindow::Peer& MappedWindow::peer_of(WorkerId peer, std::string_view verb) {
   const int index = context_->index_of(peer);
-  const bool shared = index >= 0 && peers_[static_cast<std::size_t>(index)] != nullptr;
-  KITH_CHECK(shared, cat(context_->self(), " ", verb, " ", peer, ", with whom it does not share window ",
-                         options_.name));
-  return *peers_[static_cast<std::size_t>(index)];
+  const auto found = peers_.find(index);
+  KITH_CHECK(found != peers_.end(), cat(context_->self(), " ", verb, " ", peer,
+                                        ", with whom it does not share window ", options_.name));
+  return found->second;
 }
 
 void MappedWindow::step_to(Peer& peer, Word v) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -83,8 +84,8 @@ class MappedWindow final : public Window,
   const Block own_;
   const std::shared_ptr<Link> link_;
   protocol::Writer writer_;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by worker index; null where not shared
-  std::vector<int> readers_;                  // scratch of publish
+  std::map<int, Peer> peers_;  // by worker index; with whom it is shared
+  std::vector<int> readers_;   // scratch of publish
 };
 
 // Checks what any backend would refuse, fills in the peers (everybody but oneself where none are named;

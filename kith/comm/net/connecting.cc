@@ -83,8 +83,10 @@ Connection connect(const ConnectOptions& options, const Limit& limit) {
     const bool final =
         options.retry == Retry::never || (options.retry == Retry::unless_refused && error == ECONNREFUSED);
     if (now >= limit.deadline || stopped || final) {
-      throw Error(cat("cannot connect: ", std::strerror(error)), text_of(options.to),
-                  "check that it runs, and that no firewall stands between");
+      const std::string what = cat("cannot connect: ", std::strerror(error));
+      constexpr std::string_view remedy = "check that it runs, and that no firewall stands between";
+      if (error == ECONNREFUSED) throw Refused(what, text_of(options.to), remedy);
+      throw Error(what, text_of(options.to), remedy);
     }
     if (!told && options.log != nullptr && now - start >= kLongWait) {
       options.log->warning(cat("waits for ", text_of(options.to), ": ", std::strerror(error), ", ",

@@ -42,7 +42,7 @@ bool wait_ready(int fd, short events, const Limit& limit) {
     std::array<pollfd, 2> files{{{fd, events, 0}, {limit.stop, POLLIN, 0}}};
     const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(step).count();
     const int ready = ::poll(files.data(), files.size(), static_cast<int>(timeout));
-    if (ready > 0) return files[1].revents == 0;
+    if (ready > 0) return files[0].revents != 0;
     if (ready < 0 && errno != EINTR) throw Error(cat("cannot wait: ", std::strerror(errno)), "poll");
     if (SteadyClock().now() >= limit.deadline) return false;
   }

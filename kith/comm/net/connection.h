@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kith/base/clock.h"
+#include "kith/base/error.h"
 #include "kith/base/log.h"
 #include "kith/comm/net/address.h"
 #include "kith/comm/net/limit.h"
@@ -74,8 +75,14 @@ struct ConnectOptions {
   Log* log = nullptr;  // may be null; hears of a long wait
 };
 
+// The machine is there and says that nobody listens.
+class Refused : public Error {
+ public:
+  using Error::Error;
+};
+
 // Connects, and tries again as the options say. Error with the last reason when the limit is
-// reached; InputError for a host or interface that does not exist.
+// reached, Refused where that was it; InputError for a host or interface that does not exist.
 Connection connect(const ConnectOptions& options, const Limit& limit);
 
 struct ListenOptions {
@@ -104,8 +111,8 @@ class Listener {
   Address bound_;
 };
 
-// Sleeps until the file is ready for `events` (as of poll) or the limit is reached; true when it is ready. No
-// file (-1) is never ready.
+// Sleeps until the file is ready for `events` (as of poll) or the limit is reached; true when it is ready,
+// also where both come together. No file (-1) is never ready.
 bool wait_ready(int fd, short events, const Limit& limit);
 
 }  // namespace kith::comm::net

@@ -1,7 +1,9 @@
 #include "kith/comm/protocol/layout.h"
 
+#include <algorithm>
 #include <new>
 
+#include "kith/base/check.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 
@@ -17,10 +19,11 @@ struct Offsets {
       : board(sizeof(Head)),
         slots(board + sizeof(Board)),
         names(slots + head.slots * sizeof(Slot)),
-        parts(names + head.slots * ((head.workers + 63) / 64) * sizeof(std::uint64_t)),
-        readers(round_up(parts + std::size_t{head.slots} * head.workers * sizeof(Part), kLine)),
-        end(readers + head.workers * sizeof(Reader)) {}
-  std::size_t board, slots, names, parts, readers, end;
+        parts(names + head.slots * ((head.readers + 63) / 64) * sizeof(std::uint64_t)),
+        who(parts + std::size_t{head.slots} * head.readers * sizeof(Part)),
+        readers(round_up(who + head.readers * sizeof(std::uint32_t), kLine)),
+        end(readers + head.readers * sizeof(Reader)) {}
+  std::size_t board, slots, names, parts, who, readers, end;
 };
 
 std::string mode_name(std::uint32_t mode) {
@@ -35,7 +38,13 @@ Head Head::of(const WindowOptions& options, int workers) {
   head.bytes = options.bytes;
   head.shape_digest = options.shape_digest;
   head.slots = static_cast<std::uint32_t>(options.slots);
-  head.workers = static_cast<std::uint32_t>(workers);
+  head.workers = head.readers = static_cast<std::uint32_t>(workers);
+  return head;
+}
+
+Head Head::with_readers(std::size_t count) const {
+  Head head = *this;
+  head.readers = static_cast<std::uint32_t>(count);
   return head;
 }
 
@@ -43,7 +52,9 @@ std::size_t Control::size_of(const Head& head) {
   return Offsets(head).end;
 }
 
-Control Control::create(std::byte* memory, const Head& head) {
+Control Control::create(std::byte* memory, const Head& head, std::span<const int> readers) {
+  const bool all = readers.empty() && head.readers == head.workers;
+  KITH_CHECK(all || readers.size() == head.readers, "the readers of a block");
   const Offsets at(head);
   new (memory) Head(head);
   new (memory + at.board) Board;
@@ -52,10 +63,13 @@ Control Control::create(std::byte* memory, const Head& head) {
   for (std::size_t i = at.names; i < at.parts; i += sizeof(std::uint64_t)) {
     new (memory + i) std::atomic<std::uint64_t>(0);
   }
-  for (std::size_t i = 0; i < std::size_t{head.slots} * head.workers; ++i)
+  for (std::size_t i = 0; i < std::size_t{head.slots} * head.readers; ++i)
     new (memory + at.parts + i * sizeof(Part)) Part;
-  for (std::size_t i = 0; i < head.workers; ++i)
+  for (std::size_t i = 0; i < head.readers; ++i) {
+    new (memory + at.who + i * sizeof(std::uint32_t))
+        std::uint32_t(static_cast<std::uint32_t>(all ? static_cast<int>(i) : readers[i]));
     new (memory + at.readers + i * sizeof(Reader)) Reader;
+  }
   return {memory, head};
 }
 
@@ -67,8 +81,17 @@ Slot& Control::slot(int index) const {
   return reinterpret_cast<Slot*>(memory_ + Offsets(head_).slots)[index];
 }
 
+std::size_t Control::place_of(int worker) const {
+  const auto* const first = reinterpret_cast<const std::uint32_t*>(memory_ + Offsets(head_).who);
+  const auto* const end = first + head_.readers;
+  const auto* const found = std::lower_bound(first, end, static_cast<std::uint32_t>(worker));
+  KITH_CHECK(found != end && *found == static_cast<std::uint32_t>(worker),
+             cat("worker ", worker, " by index reads the block"));
+  return static_cast<std::size_t>(found - first);
+}
+
 Reader& Control::reader(int index) const {
-  return reinterpret_cast<Reader*>(memory_ + Offsets(head_).readers)[index];
+  return reinterpret_cast<Reader*>(memory_ + Offsets(head_).readers)[place_of(index)];
 }
 
 std::atomic<std::uint64_t>* Control::names(int slot) const {
@@ -81,16 +104,18 @@ void Control::set_named(int slot, std::span<const int> readers) const {
   for (std::size_t i = 0; i < name_words(); ++i)
     words[i].store(0, std::memory_order_relaxed);
   for (int reader : readers) {
-    words[reader / 64].fetch_or(std::uint64_t{1} << (reader % 64), std::memory_order_relaxed);
+    const std::size_t place = place_of(reader);
+    words[place / 64].fetch_or(std::uint64_t{1} << (place % 64), std::memory_order_relaxed);
   }
 }
 
 bool Control::named(int slot, int reader) const {
-  return (names(slot)[reader / 64].load(std::memory_order_relaxed) >> (reader % 64)) & 1;
+  const std::size_t place = place_of(reader);
+  return (names(slot)[place / 64].load(std::memory_order_relaxed) >> (place % 64)) & 1;
 }
 
 Part& Control::part(int slot, int reader) const {
-  const std::size_t index = static_cast<std::size_t>(slot) * head_.workers + static_cast<std::size_t>(reader);
+  const std::size_t index = static_cast<std::size_t>(slot) * head_.readers + place_of(reader);
   return reinterpret_cast<Part*>(memory_ + Offsets(head_).parts)[index];
 }
 

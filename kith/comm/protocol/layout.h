@@ -16,15 +16,16 @@ namespace kith::comm::protocol {
 // that maps memory shares exactly this layout; kProtocol counts its changes, and
 // those of how workers meet.
 //
-//   Head | Board | Slot[slots] | named bits[slots][ceil(workers / 64)] | Part[slots][workers] |
-//   Reader[workers]
+//   Head | Board | Slot[slots] | named bits[slots][ceil(readers / 64)] | Part[slots][readers] |
+//   who[readers] | Reader[readers]
 //
-// Readers are numbered by their index among the transport's workers.
+// Readers are known by their index among the transport's workers; `who` lists those that may read, ascending,
+// so that a block is as large as it has readers, however many workers there are.
 inline constexpr std::uint64_t kMagic = 0x776f646e6977746bULL;  // "ktwindow"
-inline constexpr std::uint32_t kProtocol = 4;
+inline constexpr std::uint32_t kProtocol = 5;
 inline constexpr std::size_t kLine = 64;
 
-// What both sides must agree on; constant after construction.
+// What both sides must agree on, but for `readers`, which each has its own of; constant after construction.
 // Plain bytes, so that it can also travel in a message.
 struct alignas(kLine) Head {
   std::uint64_t magic = kMagic;
@@ -34,8 +35,12 @@ struct alignas(kLine) Head {
   std::uint64_t shape_digest = 0;
   std::uint32_t slots = 0;
   std::uint32_t workers = 0;
+  std::uint32_t readers = 0;
 
+  // Everybody reads it.
   static Head of(const WindowOptions& options, int workers);
+  // So many do.
+  Head with_readers(std::size_t count) const;
 };
 
 // A word to sleep on. Whoever waits counts itself in `waiters`, reads `event`, checks
@@ -80,8 +85,9 @@ static_assert(std::atomic<Word>::is_always_lock_free && std::atomic<double>::is_
 class Control {
  public:
   static std::size_t size_of(const Head& head);
-  // Constructs the words. REQUIRES: `memory` is kLine-aligned, size_of(head) long, and not yet shared.
-  static Control create(std::byte* memory, const Head& head);
+  // Constructs the words. `readers`: who may read, ascending; empty: all workers.
+  // REQUIRES: `memory` is kLine-aligned, size_of(head) long, and not yet shared; head.readers are given.
+  static Control create(std::byte* memory, const Head& head, std::span<const int> readers = {});
   // Views what another worker created. REQUIRES: `head` was compared with the creator's.
   static Control view(std::byte* memory, const Head& head) { return {memory, head}; }
 
@@ -98,7 +104,9 @@ class Control {
  private:
   Control(std::byte* memory, const Head& head) : memory_(memory), head_(head) {}
   std::atomic<std::uint64_t>* names(int slot) const;
-  std::size_t name_words() const { return (head_.workers + 63) / 64; }
+  std::size_t name_words() const { return (head_.readers + 63) / 64; }
+  // Of that worker, which is a reader.
+  std::size_t place_of(int worker) const;
 
   std::byte* memory_;
   Head head_;

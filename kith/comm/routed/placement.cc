@@ -1,5 +1,7 @@
 #include "kith/comm/routed/placement.h"
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -15,6 +17,8 @@
 
 namespace kith::comm::routed {
 namespace {
+
+constexpr std::string_view kMachines = "net/machines";
 
 std::string key(WorkerId worker) {
   return cat("net/", worker.value);
@@ -64,28 +68,70 @@ Presence parse_presence(std::string_view text, std::string_view place) {
   return {parts[0], net::parse_address(parts[1], place)};
 }
 
-std::vector<Presence> exchange_presence(Store& store, WorkerId self, const Presence& own,
-                                        const std::vector<WorkerId>& workers, Deadline deadline,
-                                        const std::stop_token& stop) {
-  store.set(key(self), text_of(own));
-  std::vector<Presence> presences;
-  for (const WorkerId worker : workers) {
-    const auto text = store.wait(key(worker), deadline, stop);
-    if (!text) {
-      throw Error(cat(worker, " has not come to the store in time"), cat(self, " joins its run"),
-                  "start every worker, and give all of them the same store");
-    }
-    presences.push_back(parse_presence(*text, cat("what ", worker, " left in the store")));
+std::string text_of_machines(const std::vector<int>& machines) {
+  std::string text;
+  for (std::size_t i = 0; i < machines.size();) {
+    std::size_t end = i;
+    while (end < machines.size() && machines[end] == machines[i])
+      ++end;
+    text += cat(text.empty() ? "" : " ", machines[i], "*", end - i);
+    i = end;
   }
-  return presences;
+  return text;
 }
 
-std::vector<int> number_machines(const std::vector<Presence>& presences) {
-  std::map<std::string, int> numbers;
+std::vector<int> parse_machines(std::string_view text, std::size_t workers, std::string_view place) {
   std::vector<int> machines;
-  for (const Presence& presence : presences)
-    machines.push_back(numbers.try_emplace(presence.machine, static_cast<int>(numbers.size())).first->second);
+  for (const std::string& run : split(text, ' ')) {
+    int machine = -1;
+    std::size_t count = 0;
+    const char* const end = run.data() + run.size();
+    const auto number = std::from_chars(run.data(), end, machine);
+    const bool starred = number.ec == std::errc{} && number.ptr != end && *number.ptr == '*';
+    const auto times = starred ? std::from_chars(number.ptr + 1, end, count) : number;
+    if (!starred || times.ec != std::errc{} || times.ptr != end || machine < 0 ||
+        static_cast<std::size_t>(machine) >= workers || count == 0 || count > workers - machines.size())
+      throw InputError(cat("'", text, "'"), place, "run the same build of kith everywhere");
+    machines.insert(machines.end(), count, machine);
+  }
+  if (machines.size() != workers)
+    throw InputError(cat("machines of ", machines.size(), " workers, not of ", workers), place,
+                     "start every worker with the same number of workers");
   return machines;
+}
+
+Presence presence_of(Store& store, WorkerId worker) {
+  const std::string place = cat("what ", worker, " left in the store");
+  const auto text = store.get(key(worker));
+  if (!text) throw Error("it is gone", place, "a store serves a run as long as it lasts");
+  return parse_presence(*text, place);
+}
+
+std::vector<int> meet_at_store(Store& store, WorkerId self, const Presence& own,
+                               const std::vector<WorkerId>& workers, Deadline deadline,
+                               const std::stop_token& stop) {
+  const auto absent = [&](WorkerId worker) {
+    return Error(cat(worker, " has not come to the store in time"), cat(self, " joins its run"),
+                 "start every worker, and give all of them the same store");
+  };
+  store.set(key(self), text_of(own));
+  if (self == workers.front()) {
+    std::map<std::string, int> numbers;
+    std::vector<int> machines;
+    for (const WorkerId worker : workers) {
+      const auto text = store.wait(key(worker), deadline, stop);
+      if (!text) throw absent(worker);
+      const std::string machine = parse_presence(*text, cat("what ", worker, " left in the store")).machine;
+      machines.push_back(numbers.try_emplace(machine, static_cast<int>(numbers.size())).first->second);
+    }
+    store.set(kMachines, text_of_machines(machines));
+    return machines;
+  }
+  const auto text = store.wait(kMachines, deadline, stop);
+  if (text) return parse_machines(*text, workers.size(), "the machines of this run in the store");
+  const auto missing =
+      std::find_if(workers.begin(), workers.end(), [&](WorkerId worker) { return !store.get(key(worker)); });
+  throw absent(missing == workers.end() ? workers.front() : *missing);
 }
 
 }  // namespace kith::comm::routed

@@ -28,13 +28,20 @@ struct Presence {
 std::string text_of(const Presence& presence);
 Presence parse_presence(std::string_view text, std::string_view place);
 
-// Tells this worker's presence, and waits for everybody's, in the order of `workers`. Error naming who has
-// not come by the deadline, or when a stop was requested.
-std::vector<Presence> exchange_presence(Store& store, WorkerId self, const Presence& own,
-                                        const std::vector<WorkerId>& workers, Deadline deadline,
-                                        const std::stop_token& stop = {});
+// Tells this worker's presence, and waits for everybody: the machine of each of `workers`, numbered from 0 by
+// their first worker, as Transport::machines does. The first worker hears all the others out and tells them
+// in one value, so that each of the others asks the store three times, however many they are. Error naming
+// who has not come by the deadline, or when a stop was requested.
+std::vector<int> meet_at_store(Store& store, WorkerId self, const Presence& own,
+                               const std::vector<WorkerId>& workers, Deadline deadline,
+                               const std::stop_token& stop = {});
 
-// Numbers machines from 0 by their first worker, as Transport::machines does.
-std::vector<int> number_machines(const std::vector<Presence>& presences);
+// What a worker left there. REQUIRES: meet_at_store has returned.
+Presence presence_of(Store& store, WorkerId worker);
+
+// Numbers of machines as text: "0*8 1*8 2" for two machines of eight workers and one of one. InputError
+// naming `place` when a text is malformed or not of so many workers.
+std::string text_of_machines(const std::vector<int>& machines);
+std::vector<int> parse_machines(std::string_view text, std::size_t workers, std::string_view place);
 
 }  // namespace kith::comm::routed

@@ -21,23 +21,25 @@ RoutedTransport::RoutedTransport(const TransportOptions& options, Route route) :
   net::Listener listener(at);
   const routed::Presence own{network.machine.empty() ? routed::this_machine() : network.machine,
                              listener.bound()};
-  const std::vector<routed::Presence> presences = routed::exchange_presence(
+  std::vector<int> machines = routed::meet_at_store(
       *options.store, options.self, own, options.workers, SteadyClock().now() + network.meet_within,
       options.losses ? options.losses->any() : std::stop_token());
   context_ = std::make_shared<mapped::Context>(options.self, options.workers, options.log, options.long_wait,
-                                               routed::number_machines(presences));
-  ucx::DriverOptions driver{.secret = network.secret,
-                            .interface = interface,
-                            .addresses = {},
-                            .settings = ucx::settings_for(interface),
-                            .lanes = network.lanes};
-  for (int i = 0; i < static_cast<int>(presences.size()); ++i) {
-    if (i != context_->self_index() && !mapped(i))
-      driver.addresses[i] = presences[static_cast<std::size_t>(i)].address;
-  }
-  if (driver.addresses.size() + 1 < presences.size())
+                                               std::move(machines));
+  ucx::DriverOptions driver{
+      .secret = network.secret,
+      .interface = interface,
+      .elsewhere = std::vector<bool>(options.workers.size()),
+      .address_of = [store = options.store, context = context_.get()](
+                        int index) { return routed::presence_of(*store, context->worker(index)).address; },
+      .settings = ucx::settings_for(interface),
+      .lanes = network.lanes};
+  for (int i = 0; i < static_cast<int>(options.workers.size()); ++i)
+    driver.elsewhere[static_cast<std::size_t>(i)] = i != context_->self_index() && !mapped(i);
+  const auto elsewhere = std::ranges::count(driver.elsewhere, true);
+  if (static_cast<std::size_t>(elsewhere) + 1 < options.workers.size())
     machine_.emplace(*context_, *options.store, shm::Life::watching(options.plain_futexes));
-  if (!driver.addresses.empty())
+  if (elsewhere > 0)
     driver_ = std::make_shared<ucx::Driver>(context_, std::move(listener), std::move(driver));
   if (options.losses != nullptr)
     losses_ = options.losses->listen([this](WorkerId worker) { heed_end(worker); });
@@ -45,7 +47,7 @@ RoutedTransport::RoutedTransport(const TransportOptions& options, Route route) :
 
 void RoutedTransport::heed_end(WorkerId worker) {
   const int index = context_->index_of(worker);
-  if (index == context_->self_index()) return;
+  if (index < 0 || index == context_->self_index()) return;
   if (mapped(index)) {
     machine_->heed_end(index);
   } else {
@@ -66,8 +68,7 @@ bool RoutedTransport::mapped(int worker) const {
 
 std::unique_ptr<Window> RoutedTransport::open(const WindowOptions& asked, Deadline deadline) {
   WindowOptions options = mapped::checked(asked, *context_);
-  const auto head = protocol::Head::of(options, static_cast<int>(workers().size()));
-  const shm::OwnMemory own = shm::make_memory(options, head, self(), *payloads_);
+  const shm::OwnMemory own = shm::make_memory(options, *context_, *payloads_);
   std::vector<int> here, elsewhere;
   for (int peer : context_->indices_of(options.peers))
     (mapped(peer) ? here : elsewhere).push_back(peer);
@@ -76,7 +77,11 @@ std::unique_ptr<Window> RoutedTransport::open(const WindowOptions& asked, Deadli
   std::shared_ptr<ucx::Driver::WindowLink> link;
   if (!elsewhere.empty()) link = driver_->announce(options, own.block, elsewhere, deadline);
   std::vector<mapped::PeerBlock> peers;
-  if (!here.empty()) peers = machine_->open(options, own, here, *payloads_, deadline);
+  if (!here.empty()) {
+    shm::Elsewhere rest{elsewhere, {}};
+    if (link != nullptr) rest.look = [&] { driver_->look_for_absent(*link); };
+    peers = machine_->open(options, own, here, *payloads_, deadline, rest);
+  }
   if (link != nullptr)
     std::ranges::move(driver_->gather(options, *link, deadline), std::back_inserter(peers));
   return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers),

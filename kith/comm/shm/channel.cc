@@ -155,18 +155,19 @@ std::optional<Channel> Listener::accept() {
   }
 }
 
-std::optional<Channel> connect(const std::string& name) {
+Connecting connect(const std::string& name) {
   const Address address(name);
   Descriptor socket = make_socket();
   if (::connect(socket.get(), address.get(), address.size) != 0) {
-    if (errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR) return std::nullopt;
+    if (errno == ECONNREFUSED) return {.channel = {}, .nobody_there = true};
+    if (errno == EAGAIN || errno == EINTR) return {};
     fail(cat("cannot connect to '", name, "'"), kPlace);
   }
   if (!same_user(socket.get())) {
     throw Error(cat("the socket '", name, "' belongs to another user"), kPlace,
                 "run all workers of a machine as one user");
   }
-  return Channel(std::move(socket));
+  return {.channel = Channel(std::move(socket))};
 }
 
 }  // namespace kith::comm::shm

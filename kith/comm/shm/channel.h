@@ -65,7 +65,11 @@ class Listener {
   std::string address_;
 };
 
-// Nothing when nobody listens there (yet, or any more). Error when it belongs to another user.
-std::optional<Channel> connect(const std::string& address);
+// Nothing when it has to be tried again. Error when it belongs to another user.
+struct Connecting {
+  std::optional<Channel> channel;
+  bool nobody_there = false;  // nobody listens there, or nobody does any more
+};
+Connecting connect(const std::string& address);
 
 }  // namespace kith::comm::shm

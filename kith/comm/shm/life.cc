@@ -1,5 +1,6 @@
 #include "kith/comm/shm/life.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <new>
@@ -34,8 +35,14 @@ constexpr std::size_t kMostWords = 128;
 constexpr int kMostPeers = 2000;
 // Every wake-up is also looked for by hand, should one ever be missed.
 constexpr Clock::Duration kRecheck = std::chrono::seconds(1);
-// How long to sleep on one part of the words when they do not fit one call.
-constexpr Clock::Duration kTurn = std::chrono::milliseconds(5);
+// How long to sleep on one part of the words when they do not fit one call. Each turn costs as much as it has
+// words, on every worker: 256 that took turns every 5 ms were busy with nothing else.
+constexpr Clock::Duration kTurn = std::chrono::milliseconds(50);
+// Peers come and go in crowds: those of one moment are taken together. To go over many takes long, so the
+// moment grows with them.
+constexpr std::size_t kCrowd = 24;
+constexpr std::size_t kLargestCrowd = 256;
+constexpr auto kMomentOfEach = std::chrono::microseconds(400);
 
 WaitWord entry(const std::atomic<std::uint32_t>& word, std::uint32_t expected) {
   return {.value = expected, .address = reinterpret_cast<std::uintptr_t>(&word)};
@@ -150,7 +157,7 @@ void Life::run(std::promise<int> enlisted) {
   enlisted.set_value(listed ? 0 : errno);
   while (listed && !stop_.load()) {
     const std::uint32_t nudge = nudge_.load();
-    std::map<int, const std::atomic<std::uint32_t>*> alive;
+    std::vector<const std::atomic<std::uint32_t>*> alive;
     std::vector<std::pair<int, bool>> gone;
     {
       std::lock_guard lock(mutex_);
@@ -158,7 +165,7 @@ void Life::run(std::promise<int> enlisted) {
         if (ended(watched.word->load())) {
           gone.emplace_back(peer, watched.head->closing.load() == 0);
         } else {
-          alive.emplace(peer, watched.word);
+          alive.push_back(watched.word);
         }
       }
       for (const auto& [peer, died] : gone)
@@ -167,10 +174,13 @@ void Life::run(std::promise<int> enlisted) {
     for (const auto& [peer, died] : gone)
       on_lost_(peer, died);
     if (gone.empty() && !stop_.load()) sleep_on(alive, nudge);
+    const bool more = !gone.empty() || nudge_.load() != nudge;
+    if (more && alive.size() > kCrowd && !stop_.load())
+      std::this_thread::sleep_for(std::min(alive.size(), kLargestCrowd) * kMomentOfEach);
   }
 }
 
-void Life::sleep_on(const std::map<int, const std::atomic<std::uint32_t>*>& alive, std::uint32_t nudge) {
+void Life::sleep_on(const std::vector<const std::atomic<std::uint32_t>*>& alive, std::uint32_t nudge) {
   if (watching_ == Watching::thread_per_peer)
     return mapped::futex_wait(nudge_, nudge, SteadyClock().now() + kRecheck);
   const Clock::Duration most = alive.size() < kMostWords ? kRecheck : kTurn;
@@ -178,12 +188,12 @@ void Life::sleep_on(const std::map<int, const std::atomic<std::uint32_t>*>& aliv
   do {
     Words words{entry(nudge_, nudge)};
     for (; next != alive.end() && words.size() < kMostWords; ++next) {
-      const std::uint32_t seen = next->second->load();
+      const std::uint32_t seen = (*next)->load();
       if (ended(seen)) return;
-      words.push_back(entry(*next->second, seen));
+      words.push_back(entry(**next, seen));
     }
     wait_on(words, most);
-  } while (next != alive.end());
+  } while (next != alive.end() && nudge_.load() == nudge);
 }
 
 }  // namespace kith::comm::shm

@@ -79,7 +79,7 @@ class Life {
   void run(std::promise<int> enlisted);
   void enlist();
   // Sleeps until a watched word changes (or its sleeper says so), `nudge_` changes, or a while has passed.
-  void sleep_on(const std::map<int, const std::atomic<std::uint32_t>*>& words, std::uint32_t nudge);
+  void sleep_on(const std::vector<const std::atomic<std::uint32_t>*>& alive, std::uint32_t nudge);
   void nudge();
 
   const int workers_;

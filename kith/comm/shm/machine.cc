@@ -26,12 +26,14 @@ std::shared_ptr<const void> keep(const Segment& control, const Payload& payload,
 
 }  // namespace
 
-OwnMemory make_memory(const WindowOptions& options, const Head& head, WorkerId self,
-                      PayloadMemory& payloads) {
-  const std::string label = cat("kith ", self.value, " ", options.name);
+OwnMemory make_memory(const WindowOptions& options, const mapped::Context& context, PayloadMemory& payloads) {
+  const std::string label = cat("kith ", context.self().value, " ", options.name);
+  const std::vector<int> readers = context.indices_of(options.peers);
+  const Head head =
+      Head::of(options, static_cast<int>(context.workers().size())).with_readers(readers.size());
   Segment control = Segment::create(label, Control::size_of(head), Sharing::read_write);
   Payload payload = payloads.create(label, protocol::payload_size(head));
-  mapped::Block block{Control::create(control.data(), head), payload.data,
+  mapped::Block block{Control::create(control.data(), head, readers), payload.data,
                       keep(control, payload, head, options.pin)};
   return {std::move(control), std::move(payload), std::move(block)};
 }
@@ -58,21 +60,23 @@ void Machine::heed_end(int peer) {
 
 std::vector<mapped::PeerBlock> Machine::open(const WindowOptions& window, const OwnMemory& own,
                                              const std::vector<int>& indices, PayloadMemory& payloads,
-                                             Deadline deadline) {
+                                             Deadline deadline, const Elsewhere& elsewhere) {
   const Head& head = own.block.control.head();
   std::lock_guard lock(open_mutex_);
   std::map<int, mapped::PeerBlock> blocks;
   const auto map_theirs = [&](int index, const Memory& theirs) {
     const std::string place =
         cat(context_.self(), " opens window '", window.name, "' of ", context_.worker(index));
-    const Segment words = Segment::map(theirs.control, Control::size_of(head), Sharing::read_write, place);
+    // Alike but for the readers, of which there are as many as workers at most.
+    const std::size_t size = Control::size_of(theirs.head);
+    const Segment words = Segment::map(theirs.control, size, Sharing::read_write, place);
     const Payload data = payloads.map(theirs.payload, protocol::payload_size(head), place);
-    const mapped::Block block{Control::view(words.data(), head), data.data,
+    const mapped::Block block{Control::view(words.data(), theirs.head), data.data,
                               keep(words, data, head, window.pin)};
     blocks.emplace(index, mapped::PeerBlock{index, block});
   };
-  meeting_.exchange({window, head, own.control.descriptor().get(), own.payload.descriptor.get()}, indices,
-                    map_theirs, deadline);
+  meeting_.exchange({window, head, own.control.descriptor().get(), own.payload.descriptor.get(), elsewhere},
+                    indices, map_theirs, deadline);
   std::vector<mapped::PeerBlock> peers;
   for (auto& [index, block] : blocks)
     peers.push_back(std::move(block));

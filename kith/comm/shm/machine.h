@@ -19,8 +19,8 @@ struct OwnMemory {
   Payload payload;
   mapped::Block block;
 };
-OwnMemory make_memory(const WindowOptions& options, const protocol::Head& head, WorkerId self,
-                      PayloadMemory& payloads);
+// `options` are checked; `context` of the transport.
+OwnMemory make_memory(const WindowOptions& options, const mapped::Context& context, PayloadMemory& payloads);
 
 // The peers on this worker's machine: finds them, maps their windows, and marks them lost (Note [Life]).
 class Machine {
@@ -29,10 +29,11 @@ class Machine {
   // lets this process open too few files for so many workers.
   Machine(mapped::Context& context, Store& store, Life::Watching watching);
 
-  // Shows `own` to the peers (ascending indices) and maps theirs. Fails as Transport::open does.
+  // Shows `own` to the peers (ascending indices) and maps theirs. Fails as Transport::open does, also when
+  // one of the peers elsewhere is lost.
   std::vector<mapped::PeerBlock> open(const WindowOptions& window, const OwnMemory& own,
                                       const std::vector<int>& peers, PayloadMemory& payloads,
-                                      Deadline deadline);
+                                      Deadline deadline, const Elsewhere& elsewhere = {});
 
   // That worker's process has ended; perhaps before it was met.
   void heed_end(int peer);

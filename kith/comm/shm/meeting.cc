@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -15,10 +16,18 @@
 namespace kith::comm::shm {
 namespace {
 
-// Losses and new addresses have no descriptor to poll; while a
-// window is being opened they are asked for this often.
+// Losses and new addresses have no descriptor to poll; while a window is being opened they are asked for this
+// often, and the longer nothing comes the more rarely: workers that wait leave the cores to those they wait
+// for.
 constexpr Clock::Duration kPollStep = std::chrono::milliseconds(5);
+constexpr Clock::Duration kLongestPollStep = std::chrono::milliseconds(40);
+// When a peer that has not come is looked for, the first time and at most.
+constexpr Clock::Duration kLookAfter = std::chrono::milliseconds(300);
+constexpr Clock::Duration kLongestLook = std::chrono::milliseconds(2400);
 constexpr Clock::Duration kSecondLook = std::chrono::milliseconds(100);
+// Beyond this many peers, messages are waited for a moment longer.
+constexpr std::size_t kMany = 24;
+constexpr auto kTogether = std::chrono::milliseconds(2);
 // After the hello a message is one of these letters and what belongs to it.
 constexpr char kWant = 'w';    // Head, the name of the window
 constexpr char kLife = 'l';    // its life segment
@@ -55,8 +64,7 @@ Meeting::Meeting(mapped::Context& context, Store& store, Life& life)
       store_(store),
       life_(life),
       own_life_(duplicate(life.descriptor().get())),
-      workers_digest_(context.workers_digest()),
-      peers_(context.workers().size()) {
+      workers_digest_(context.workers_digest()) {
   store_.set(key(context_.self()), listener_.address());
 }
 
@@ -67,13 +75,22 @@ void Meeting::greet(Channel& channel) {
   channel.send(to_bytes(hello));
 }
 
-void Meeting::try_connect(int peer) {
-  const auto address = store_.get(key(context_.worker(peer)));
+void Meeting::try_connect(int index, Clock::Duration waited) {
+  const bool only_looks = index > context_.self_index();
+  Peer& peer = peers_[index];
+  const Clock::Time now = SteadyClock().now();
+  if (now < peer.next_try || (only_looks && waited < kLookAfter)) return;
+  peer.next_try = now + (only_looks ? peer.look_again : kPollStep);
+  if (only_looks) peer.look_again = std::min(2 * peer.look_again, kLongestLook);
+  const auto address = store_.get(key(context_.worker(index)));
   if (!address) return;
-  auto channel = connect(*address);
-  if (!channel) return;
+  auto [channel, nobody_there] = connect(*address);
+  if (nobody_there && context_.liveness().mark_lost(index)) {
+    context_.log().warning(cat(context_.self(), ": ", context_.worker(index), " ended before it was met"));
+  }
+  if (!channel || only_looks) return;
   greet(*channel);
-  peers_[static_cast<std::size_t>(peer)].channel = std::move(channel);
+  peer.channel = std::move(channel);
 }
 
 void Meeting::accept_all() {
@@ -88,7 +105,7 @@ void Meeting::accept_all() {
       continue;
     }
     if (packet) {
-      Peer& peer = peers_[static_cast<std::size_t>(welcome(*packet))];
+      Peer& peer = peers_[welcome(*packet)];
       peer.channel = std::move(*stranger);
       peer.greeted = true;
     }
@@ -120,7 +137,7 @@ int Meeting::welcome(const Packet& packet) {
 }
 
 std::optional<Memory> Meeting::receive_from(int index, const std::string& window) {
-  Peer& peer = peers_[static_cast<std::size_t>(index)];
+  Peer& peer = peers_[index];
   const std::string place = cat(context_.self(), " meets ", context_.worker(index));
   std::optional<Memory> memory;
   peer.channel->flush();
@@ -151,7 +168,7 @@ std::optional<Memory> Meeting::receive_from(int index, const std::string& window
 
 void Meeting::offer(const Offer& own, const Shared& control, const Shared& payload, int index,
                     Progress& progress) {
-  Peer& peer = peers_[static_cast<std::size_t>(index)];
+  Peer& peer = peers_[index];
   if (!std::exchange(progress.told, true)) peer.channel->send(kWant + to_bytes(own.head) + own.window.name);
   const auto wanted = peer.wanted.find(own.window.name);
   if (progress.handed || wanted == peer.wanted.end()) return;
@@ -160,6 +177,15 @@ void Meeting::offer(const Offer& own, const Shared& control, const Shared& paylo
   if (!std::exchange(peer.watched, true)) peer.channel->send({kLife}, {own_life_});
   peer.channel->send(kMemory + own.window.name, {control, payload});
   progress.handed = true;
+  progress.theirs = theirs;
+}
+
+protocol::Head Meeting::head_of(int index, const Offer& own, const Progress& progress) const {
+  if (progress.theirs && progress.theirs->readers <= own.head.workers) return *progress.theirs;
+  throw InputError(
+      progress.theirs ? cat("memory for ", progress.theirs->readers, " readers among ", own.head.workers)
+                      : std::string("memory of a window that it did not want"),
+      cat(context_.self(), " opens window '", own.window.name, "' of ", context_.worker(index)), kRemedy);
 }
 
 void Meeting::exchange(const Offer& own, const std::vector<int>& peers, const Take& take, Deadline deadline) {
@@ -168,46 +194,64 @@ void Meeting::exchange(const Offer& own, const std::vector<int>& peers, const Ta
   std::map<int, Progress> progress;
   for (int index : peers)
     progress[index];
-  std::optional<Deadline> look_until;
+  std::optional<Deadline> look_until, mourn_until;
+  Clock::Duration look_at = kLookAfter, pause = kPollStep;
+  std::set<int> heard(peers.begin(), peers.end());  // who may have sent something
   for (;;) {
     accept_all();
-    std::optional<int> waited_for, first_lost;
+    bool unsent = false;
+    std::optional<int> waited_for, first_lost, mourned;
+    for (int other : own.elsewhere.peers) {
+      if (context_.liveness().lost(other) && !mourned) mourned = other;
+    }
     for (auto& [index, at] : progress) {
-      Peer& peer = peers_[static_cast<std::size_t>(index)];
-      if (!peer.channel && index < context_.self_index()) try_connect(index);
+      Peer& peer = peers_[index];
+      if (!peer.channel) try_connect(index, note.waited());
       // Asked before receiving: what a peer sent before it was lost still counts.
       const bool lost = context_.liveness().lost(index);
-      if (peer.channel) {
-        const std::optional<Memory> memory = receive_from(index, own.window.name);
+      const bool concerned = !at.told || lost || heard.contains(index);
+      if (peer.channel && (concerned || peer.channel->has_unsent())) {
+        std::optional<Memory> memory = receive_from(index, own.window.name);
         offer(own, control, payload, index, at);
-        if (memory) take(index, *memory);
+        if (memory) {
+          memory->head = head_of(index, own, at);
+          take(index, *memory);
+        }
         at.taken = at.taken || memory;
       }
       if (!at.taken && (lost || (peer.channel && peer.channel->ended())) && !first_lost) first_lost = index;
-      const bool done = at.taken && at.handed && !peer.channel->has_unsent();
-      if (!done && !waited_for) waited_for = index;
+      if (lost && !mourned) mourned = index;
+      unsent = unsent || (peer.channel && peer.channel->has_unsent());
+      at.done = at.taken && at.handed && !peer.channel->has_unsent();
+      if (!at.done && !waited_for) waited_for = index;
     }
     if (!waited_for) return;
-    if (first_lost) {
-      // Somebody who left because of a death may be seen to leave before the death is.
-      if (!look_until) look_until = SteadyClock().now() + kSecondLook;
-      if (SteadyClock().now() >= *look_until) {
-        throw Error(cat(context_.worker(*first_lost), " is lost"),
-                    cat(context_.self(), " opens window '", own.window.name, "'"),
-                    "open it among those who are left");
-      }
-    }
+    const auto end_without = [&](int lost, std::optional<Deadline>& until, Clock::Duration grace) {
+      if (!until) until = SteadyClock().now() + grace;
+      if (SteadyClock().now() < *until) return;
+      throw Error(cat(context_.worker(lost), " is lost"),
+                  cat(context_.self(), " opens window '", own.window.name, "'"),
+                  "open it among those who are left");
+    };
+    // Somebody who left because of a death may be seen to leave before the death is.
+    if (first_lost) end_without(*first_lost, look_until, kSecondLook);
+    if (mourned) end_without(*mourned, mourn_until, mapped::kMourning);
     mapped::check_going_on(own.window, cat(context_.self(), " opens window '", own.window.name, "'"));
     if (SteadyClock().now() >= deadline) give_up(own.window.name, peers, *waited_for);
     note.explain("waits for", *waited_for);
-    sleep(peers, deadline);
+    if (own.elsewhere.look && note.waited() >= look_at) {
+      look_at *= 2;
+      own.elsewhere.look();
+    }
+    heard = sleep(progress, std::min<Deadline>(deadline, SteadyClock().now() + pause));
+    pause = unsent || !heard.empty() ? kPollStep : std::min(2 * pause, kLongestPollStep);
   }
 }
 
 void Meeting::give_up(const std::string& window, const std::vector<int>& peers, int waited_for) const {
   const std::string place = cat(context_.self(), " opens window '", window, "'");
   const bool crowded = std::any_of(peers.begin(), peers.end(), [&](int index) {
-    const auto& channel = peers_[static_cast<std::size_t>(index)].channel;
+    const auto& channel = peers_.at(index).channel;
     return channel && channel->crowded();
   });
   if (crowded)
@@ -217,20 +261,31 @@ void Meeting::give_up(const std::string& window, const std::vector<int>& peers, 
               "every worker must open the same windows in the same order");
 }
 
-void Meeting::sleep(const std::vector<int>& peers, Deadline deadline) const {
+std::set<int> Meeting::sleep(const std::map<int, Progress>& progress, Deadline until) const {
   std::vector<pollfd> files{{listener_.fd(), POLLIN, 0}};
   for (const Channel& stranger : strangers_)
     files.push_back({stranger.fd(), POLLIN, 0});
-  for (int index : peers) {
-    const auto& channel = peers_[static_cast<std::size_t>(index)].channel;
-    if (!channel || channel->ended()) continue;
+  const std::size_t others = files.size();
+  std::vector<int> indices;
+  for (const auto& [index, at] : progress) {
+    const auto& channel = peers_.at(index).channel;
+    if (at.done || !channel || channel->ended()) continue;
     const bool writes = channel->has_unsent() && !channel->crowded();
     files.push_back({channel->fd(), static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), 0});
+    indices.push_back(index);
   }
-  const auto left =
-      std::clamp<Clock::Duration>(deadline - SteadyClock().now(), Clock::Duration(0), kPollStep);
-  ::poll(files.data(), files.size(),
-         static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  const auto left = std::max<Clock::Duration>(until - SteadyClock().now(), Clock::Duration(0));
+  const auto most = static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+  std::set<int> heard;
+  if (::poll(files.data(), files.size(), most) <= 0) return heard;
+  // What many send at about the same time is taken together.
+  if (indices.size() > kMany) {
+    std::this_thread::sleep_for(kTogether);
+    ::poll(files.data(), files.size(), 0);
+  }
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    if (files[others + i].revents != 0) heard.insert(indices[i]);
+  return heard;
 }
 
 }  // namespace kith::comm::shm

@@ -20,17 +20,17 @@ ShmTransport::ShmTransport(const TransportOptions& options, std::string_view bac
       machine_(*context_, *options.store, shm::Life::watching(options.plain_futexes)) {
   if (options.losses == nullptr) return;
   losses_ = options.losses->listen([this](WorkerId worker) {
-    if (worker != self()) machine_.heed_end(context_->index_of(worker));
+    const int index = context_->index_of(worker);
+    if (index >= 0 && worker != self()) machine_.heed_end(index);
   });
 }
 
 std::unique_ptr<Window> ShmTransport::open(const WindowOptions& asked, Deadline deadline) {
   WindowOptions options = mapped::checked(asked, *context_);
-  const auto head = protocol::Head::of(options, static_cast<int>(workers().size()));
   const bool on_device = options.memory == WindowMemory::device;
   KITH_CHECK(!on_device || device_windows(), cat("window '", options.name, "' in device memory"));
   shm::PayloadMemory& payloads = on_device ? *device_payloads_ : *host_payloads_;
-  const shm::OwnMemory own = shm::make_memory(options, head, self(), payloads);
+  const shm::OwnMemory own = shm::make_memory(options, *context_, payloads);
   auto peers = machine_.open(options, own, context_->indices_of(options.peers), payloads, deadline);
   return std::make_unique<mapped::MappedWindow>(context_, std::move(options), own.block, std::move(peers));
 }

@@ -1,14 +1,12 @@
 #include "kith/comm/ucx/driver.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <poll.h>
 #include <sys/eventfd.h>
 
 #include "kith/base/error.h"
-#include "kith/base/sha256.h"
 #include "kith/base/text.h"
 #include "kith/comm/shm/short_turns.h"
 #include "kith/comm/ucx/lifeline_message.h"
@@ -34,13 +32,6 @@ constexpr Clock::Duration kStep = milliseconds(5);
 // between turns.
 constexpr Clock::Duration kTurn = std::chrono::microseconds(500);
 
-std::uint64_t random_token() {
-  const std::string bytes = random_bytes(sizeof(std::uint64_t));
-  std::uint64_t token = 0;
-  std::memcpy(&token, bytes.data(), sizeof token);
-  return token;
-}
-
 }  // namespace
 
 Driver::Driver(std::shared_ptr<mapped::Context> context, net::Listener listener, DriverOptions options)
@@ -53,8 +44,6 @@ Driver::Driver(std::shared_ptr<mapped::Context> context, net::Listener listener,
       connected_(context_->workers().size()),
       exchange_(*context_, *this) {
   if (!bell_) shm::fail("cannot make an eventfd", "backend ucx");
-  for (const auto& [index, address] : options_.addresses)
-    contacts_.try_emplace(index, context_->self_index(), random_token());
   std::promise<void> started;
   std::future<void> outcome = started.get_future();
   thread_ = std::thread([this, promise = std::move(started)]() mutable { run(std::move(promise)); });

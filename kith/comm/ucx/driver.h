@@ -25,9 +25,11 @@ namespace kith::comm::ucx {
 struct Greeting;
 
 struct DriverOptions {
-  std::string secret;                     // of the run; empty: none
-  std::string interface;                  // to connect from
-  std::map<int, net::Address> addresses;  // of the peers' listeners, by index
+  std::string secret;           // of the run; empty: none
+  std::string interface;        // to connect from
+  std::vector<bool> elsewhere;  // by index: who is reached over the network
+  // Where the listener of one of those is. Safe from any thread.
+  std::function<net::Address(int index)> address_of;
   Settings settings;
   int lanes = 1;
 };
@@ -50,6 +52,9 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
   // Waits until every peer has opened it too. Fails as Transport::open does.
   std::vector<mapped::PeerBlock> gather(const WindowOptions& options, const WindowLink& link,
                                         Deadline deadline);
+
+  // Finds out whether those who have not opened it are there at all; the others are lost. May take a second.
+  void look_for_absent(const WindowLink& link);
 
   // That worker's process has ended. What is known of one that was met is better known here.
   void heed_end(int peer);
@@ -100,6 +105,9 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
 
   void post(std::function<void()> command);
   void meet_all(const std::vector<int>& peers, const net::Limit& limit);
+  void meet(int peer, const net::Limit& limit);
+  // Whether anybody listens where that peer, which has not come yet, should.
+  void look_after(int peer);
 
   // The thread.
   void run(std::promise<void> started);
@@ -115,6 +123,8 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
   void complain(std::string_view about, std::string_view what);
 
   // The thread, meeting and parting (meeting.cc).
+  // What is known of that peer, from now on.
+  Contact& contact(int index);
   void accept_all();
   // True when the stranger need not be listened to any more: it became a peer, or was turned away.
   bool admit(Stranger& stranger);
@@ -151,7 +161,7 @@ class Driver final : public std::enable_shared_from_this<Driver>, private Post {
   // The thread's own.
   std::unique_ptr<Worker> worker_;
   Exchange exchange_;
-  std::map<int, Contact> contacts_;  // by index; every peer that is not on this machine
+  std::map<int, Contact> contacts_;  // by index; those who have come, or are waited for
   std::list<Stranger> strangers_;
   std::vector<Opening> opening_;
   int complaints_ = 0;  // about strangers

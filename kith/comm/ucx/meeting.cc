@@ -1,17 +1,15 @@
-// The driver's meeting and parting: how workers of different machines find each other, announce windows, and
-// leave.
+// The driver's meeting and parting, by its thread: how workers of different machines become acquainted, hear
+// of windows, and leave.
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <memory>
-#include <stop_token>
 #include <utility>
 
-#include "kith/base/check.h"
 #include "kith/base/error.h"
+#include "kith/base/sha256.h"
 #include "kith/base/text.h"
-#include "kith/comm/mapped/wait_note.h"
-#include "kith/comm/mapped/window.h"
 #include "kith/comm/net/strangers.h"
 #include "kith/comm/ucx/driver.h"
 #include "kith/comm/ucx/lifeline_message.h"
@@ -25,136 +23,24 @@ constexpr int kMostAccepts = 32;               // at a time, so that who is here
 constexpr std::size_t kMostWindows = 1 << 16;  // announced by a peer and not opened here
 constexpr Clock::Duration kStrangerTime = std::chrono::seconds(10);
 constexpr Clock::Duration kDeafTime = std::chrono::seconds(1);  // when descriptors have run out
-constexpr std::string_view kRemedy = "run the same build of kith with the same workers everywhere";
 
-// A cancellation (or none) as poll sees it.
-class CancellationFile final : private Cancellation::Listener {
- public:
-  explicit CancellationFile(std::shared_ptr<Cancellation> cancellation)
-      : cancellation_(std::move(cancellation)), file_(source_.get_token()) {
-    if (!cancellation_) return;
-    cancellation_->add(this);
-    if (cancellation_->cancelled()) source_.request_stop();
-  }
-  ~CancellationFile() {
-    if (cancellation_) cancellation_->remove(this);
-  }
-  CancellationFile(const CancellationFile&) = delete;
-  CancellationFile& operator=(const CancellationFile&) = delete;
-
-  int fd() const { return file_.fd(); }
-
- private:
-  void on_cancel() override { source_.request_stop(); }
-
-  const std::shared_ptr<Cancellation> cancellation_;
-  std::stop_source source_;
-  const net::StopFile file_;
-};
+std::uint64_t random_token() {
+  const std::string bytes = random_bytes(sizeof(std::uint64_t));
+  std::uint64_t token = 0;
+  std::memcpy(&token, bytes.data(), sizeof token);
+  return token;
+}
 
 }  // namespace
 
-// --- any thread ---
-
-std::shared_ptr<Driver::WindowLink> Driver::announce(const WindowOptions& options, const mapped::Block& own,
-                                                     const std::vector<int>& peers, Deadline deadline) {
-  std::lock_guard lock(open_mutex_);
-  try {
-    const CancellationFile cancelled(options.cancellation);
-    meet_all(peers, {deadline, cancelled.fd()});
-  } catch (const Error&) {
-    mapped::check_going_on(options, cat(context_->self(), " opens window '", options.name, "'"));
-    throw;
-  }
-  const auto window = std::make_shared<NetWindow>(options.name, next_number_++, own);
-  for (int peer : peers) {
-    window->sides.try_emplace(peer, own.control.head(), context_->self_index(),
-                              Staging{exchange_.pool(), options.pin});
-  }
-  auto link = std::make_shared<WindowLink>(shared_from_this(), window);
-  post([this, window] {
-    exchange_.add(window);
-    for (const auto& [peer, side] : window->sides) {
-      say(peer, encode(WindowOpened{window->own.control.head(), window->number, window->name}));
-    }
-  });
-  return link;
+Driver::Contact& Driver::contact(int index) {
+  const auto found = contacts_.find(index);
+  if (found != contacts_.end()) return found->second;
+  return contacts_.try_emplace(index, context_->self_index(), random_token()).first->second;
 }
-
-void Driver::meet_all(const std::vector<int>& peers, const net::Limit& limit) {
-  for (int peer : peers) {
-    const auto index = static_cast<std::size_t>(peer);
-    // Of two workers the one with the greater index connects.
-    if (peer > context_->self_index() || connected_[index] || context_->liveness().lost(peer)) continue;
-    auto connection =
-        std::make_shared<net::Connection>(net::connect_proven({.to = options_.addresses.at(peer),
-                                                               .interface = options_.interface,
-                                                               .retry = net::Retry::unless_refused,
-                                                               .log = &context_->log()},
-                                                              options_.secret, limit));
-    connected_[index] = true;
-    post([this, peer, connection] { adopt(peer, std::move(*connection)); });
-  }
-}
-
-std::vector<mapped::PeerBlock> Driver::gather(const WindowOptions& options, const WindowLink& link,
-                                              Deadline deadline) {
-  const std::shared_ptr<NetWindow>& window = link.window();
-  const std::string place = cat(context_->self(), " opens window '", window->name, "'");
-  mapped::WaitNote note(*context_, window->name);
-  std::vector<mapped::PeerBlock> blocks;
-  for (const auto& [peer, side] : window->sides) {
-    std::optional<Opened> theirs;
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      // Asked first: what a peer announced before it was lost still counts.
-      const bool lost = context_->liveness().lost(peer);
-      auto& from_peer = opened_[static_cast<std::size_t>(peer)];
-      if (const auto found = from_peer.find(window->name); found != from_peer.end()) {
-        theirs = from_peer.extract(found).mapped();
-        break;
-      }
-      const std::string& refusal = refusals_[static_cast<std::size_t>(peer)];
-      if (!refusal.empty()) throw InputError(refusal, place, kRemedy);
-      if (lost)
-        throw Error(cat(context_->worker(peer), " is lost"), place, "open it among those who are left");
-      if (SteadyClock().now() >= deadline) {
-        throw Error(cat(context_->worker(peer), " has not opened it before the deadline"), place,
-                    "every worker must open the same windows in the same order");
-      }
-      mapped::check_going_on(options, place);
-      note.explain("waits for", peer);
-      changed_.wait_until(lock, note.look_by(deadline));
-    }
-    lock.unlock();
-    protocol::check_same(window->name, context_->self(), window->own.control.head(), context_->worker(peer),
-                         theirs->head);
-    post([this, window, index = peer, number = theirs->number] { exchange_.bind(window, index, number); });
-    blocks.push_back({peer, side.mirror.block()});
-  }
-  // When messages pass in both directions, this worker's own announcement has arrived too, so that nothing it
-  // does next takes it back.
-  const auto open = std::make_shared<std::promise<void>>();
-  post([this, window, open] { opening_.push_back({window, open}); });
-  const std::future<void> opened = open->get_future();
-  while (opened.wait_until(note.look_by(deadline)) == std::future_status::timeout &&
-         SteadyClock().now() < deadline)
-    mapped::check_going_on(options, place);
-  return blocks;
-}
-
-void Driver::heed_end(int peer) {
-  post([this, peer] {
-    const auto found = contacts_.find(peer);
-    if (found != contacts_.end() && found->second.state == State::absent)
-      lose(peer, "ended before it was met");
-  });
-}
-
-// --- the thread ---
 
 void Driver::say(int index, std::string message) {
-  Contact& contact = contacts_.at(index);
+  Contact& contact = this->contact(index);
   if (contact.state == State::absent || contact.state == State::meeting) {
     contact.to_say.push_back(std::move(message));
   } else if (contact.peer.lifeline()) {
@@ -180,7 +66,7 @@ std::string Driver::hello_for(int index) const {
 }
 
 void Driver::adopt(int index, net::Connection connection) {
-  Contact& contact = contacts_.at(index);
+  Contact& contact = this->contact(index);
   contact.peer.lifeline().emplace(std::move(connection));
   contact.peer.lifeline()->connection().limit(kMostBytes);
   contact.state = State::meeting;
@@ -235,8 +121,8 @@ bool Driver::admit(Stranger& stranger) {
     const auto words = parse_lifeline(*message);
     const auto* greeting = words ? std::get_if<Greeting>(&*words) : nullptr;
     const int index = greeting != nullptr ? context_->index_of(WorkerId{greeting->hello.worker}) : -1;
-    const auto found = contacts_.find(index);
-    if (found == contacts_.end() || found->second.state != State::absent) {
+    const bool expected = index >= 0 && options_.elsewhere[static_cast<std::size_t>(index)];
+    if (!expected || contact(index).state != State::absent) {
       complain(connection.peer(), "it says it is a worker that is not expected");
       return true;
     }

@@ -24,14 +24,16 @@ std::byte* aligned(std::byte* p) {
 
 }  // namespace
 
-Mirror::Shared::Shared(const Head& head)
+Mirror::Shared::Shared(const Head& head, int self)
     : words(std::make_unique<std::byte[]>(Control::size_of(head) + protocol::kLine)),
-      control(Control::create(aligned(words.get()), head)),
+      control(Control::create(aligned(words.get()), head, std::span(&self, 1))),
       buffers(head.slots),
       staged(head.slots, nullptr) {}
 
 Mirror::Mirror(const Head& head, int self, Staging staging)
-    : self_(self), staging_(std::move(staging)), shared_(std::make_shared<Shared>(head)) {}
+    : self_(self),
+      staging_(std::move(staging)),
+      shared_(std::make_shared<Shared>(head.with_readers(1), self)) {}
 
 mapped::Block Mirror::block() const {
   return {shared_->control, nullptr, shared_, shared_->staged.data()};

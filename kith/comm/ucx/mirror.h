@@ -9,9 +9,9 @@
 
 namespace kith::comm::ucx {
 
-// A writer's block as a reader on another machine holds it: the control words, and staging for the parts that
-// have come. The reader's side (MappedWindow) uses block() from its own threads, as if the writer had mapped
-// it; all other members are for the thread that takes the messages.
+// A writer's block as a reader on another machine holds it: the control words, of this one reader, and
+// staging for the parts that have come. The reader's side (MappedWindow) uses block() from its own threads,
+// as if the writer had mapped it; all other members are for the thread that takes the messages.
 class Mirror {
  public:
   // `self` is the index of the reader. The pool outlives every call but the destructor.
@@ -43,7 +43,7 @@ class Mirror {
   };
   // What the reader's threads see too; windows keep it alive.
   struct Shared {
-    explicit Shared(const protocol::Head& head);
+    Shared(const protocol::Head& head, int self);
     std::unique_ptr<std::byte[]> words;
     protocol::Control control;
     std::vector<Buffer> buffers;           // by slot
