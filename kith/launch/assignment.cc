@@ -98,11 +98,6 @@ class Reader {
   std::vector<std::string> missing_;
 };
 
-MeetingPoint meeting_point(const std::string& text, const std::string& origin) {
-  if (text.find('/') != std::string::npos) return {text, {}, origin};
-  return {{}, comm::net::parse_address(text, origin), origin};
-}
-
 // The meeting point that goes with any launcher: KITH_STORE itself, or the host at KITH_PORT, or at the
 // launcher's own port.
 struct Usual {
@@ -114,9 +109,11 @@ struct Usual {
 void find_store(Reader& reader, Assignment& assignment, const Usual& usual) {
   const auto store = reader.text("KITH_STORE");
   const auto port = reader.port("KITH_PORT");
-  if (assignment.workers <= 1) return;
-  if (store) {
-    assignment.store = meeting_point(*store, "KITH_STORE");
+  // Where one is told, others may join who begins alone.
+  if (store && (assignment.workers > 1 || assignment.launcher == "kith")) {
+    assignment.store = parse_meeting_point(*store, "KITH_STORE");
+  } else if (assignment.workers <= 1) {
+    return;
   } else if (usual.host.empty()) {
     reader.wrong("nothing tells where worker 0 is: set KITH_STORE=HOST:PORT on all workers");
   } else if (port) {
@@ -131,7 +128,9 @@ void find_store(Reader& reader, Assignment& assignment, const Usual& usual) {
 void check_numbers(Reader& reader, const Assignment& assignment) {
   if (assignment.workers < 1 && !reader.complete()) return;  // nothing to compare with
   if (assignment.workers < 1) reader.wrong("a world has at least one worker");
-  if (assignment.worker >= assignment.workers && assignment.workers > 0)
+  if (assignment.newcomer && assignment.worker < assignment.workers)
+    reader.wrong(cat("worker ", assignment.worker, " of ", assignment.workers, " is no newcomer"));
+  if (!assignment.newcomer && assignment.worker >= assignment.workers && assignment.workers > 0)
     reader.wrong(
         cat("worker ", assignment.worker, " of ", assignment.workers, " does not exist (they count from 0)"));
   if (assignment.local_rank.has_value() != assignment.local_workers.has_value()) {
@@ -157,7 +156,7 @@ void from_flags(Reader& reader, Assignment& assignment, const AssignmentFlags& f
                      "--worker", "workers count from 0");
   }
   if (!flags.store.empty()) {
-    assignment.store = meeting_point(flags.store, "--store");
+    assignment.store = parse_meeting_point(flags.store, "--store");
   } else {
     find_store(reader, assignment, {});
   }
@@ -168,6 +167,8 @@ void from_kith(Reader& reader, Assignment& assignment) {
   assignment.workers = reader.need_number("KITH_WORKERS");
   assignment.local_rank = reader.number("KITH_LOCAL_RANK");
   assignment.local_workers = reader.number("KITH_LOCAL_WORKERS");
+  assignment.newcomer = reader.text(std::string(kNewcomer)).has_value();
+  assignment.left_file = reader.text(std::string(kLeftFile)).value_or("");
   find_store(reader, assignment, {});
 }
 
@@ -240,10 +241,6 @@ void from_slurm(Reader& reader, Assignment& assignment) {
 
 }  // namespace
 
-std::string MeetingPoint::text() const {
-  return is_folder() ? folder : comm::net::text_of(address);
-}
-
 Assignment discover(const Environment& environment, const AssignmentFlags& flags) {
   Assignment assignment;
   Reader reader(environment, assignment);
@@ -273,13 +270,15 @@ Assignment discover(const Environment& environment, const AssignmentFlags& flags
   }
   if (assignment.assigned()) check_numbers(reader, assignment);
   if (!flags.store.empty() && !flags.worker && assignment.workers > 1) {
-    assignment.store = meeting_point(flags.store, "--store");
+    assignment.store = parse_meeting_point(flags.store, "--store");
   }
   const auto interface = reader.text("KITH_INTERFACE");
   assignment.interface = flags.interface.empty() ? interface.value_or("") : flags.interface;
   const auto secret_file = reader.text("KITH_SECRET_FILE");
   reader.check();
-  if (secret_file) assignment.secret = read_secret(*secret_file, "KITH_SECRET_FILE");
+  if (!secret_file) return assignment;
+  assignment.secret = read_secret(*secret_file, "KITH_SECRET_FILE");
+  assignment.secret_file = *secret_file;
   return assignment;
 }
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "kith/comm/net/address.h"
 #include "kith/launch/environment.h"
+#include "kith/launch/meeting_point.h"
 
 namespace kith::launch {
 
@@ -15,17 +15,6 @@ struct Variable {
   std::optional<std::string> value;
 };
 
-// Where the workers of a run find each other: a folder that they share, or a TCP store in worker 0's process.
-struct MeetingPoint {
-  std::string folder;
-  comm::net::Address address;  // where `folder` is empty
-  std::string origin;          // how it was found: "MASTER_PORT + 1", "KITH_STORE"
-
-  bool is_folder() const { return !folder.empty(); }
-  // The folder, or "HOST:PORT".
-  std::string text() const;
-};
-
 // What the launcher assigned to this process: which worker it is, of how many, and where the store is.
 struct Assignment {
   // "flags", "kith", "torchrun", "Open MPI", "Slurm"; "none" for a process that was assigned nothing.
@@ -33,11 +22,15 @@ struct Assignment {
   std::string run;  // the launcher's name for the run, where it has one: equal on all workers
   int worker = 0;
   int workers = 1;
+  // It joins a running job, which began with `workers`; its id is beyond those.
+  bool newcomer = false;
   std::optional<int> local_rank;      // among the workers of this machine, where it is told
   std::optional<int> local_workers;   // how many those are
-  std::optional<MeetingPoint> store;  // always there when there is more than one worker
+  std::optional<MeetingPoint> store;  // always there when there is more than one worker, or may be
   std::string interface;              // to listen on and to connect from; empty: any
   std::string secret;                 // of the run; empty: none
+  std::string secret_file;            // where it was read
+  std::string left_file;              // to be made by a worker that leaves on purpose; empty: nobody asks
   std::vector<Variable> variables;    // what was looked at, in order
 
   // True when somebody else started this process as a worker.
@@ -48,7 +41,7 @@ struct Assignment {
 struct AssignmentFlags {
   std::optional<int> worker = {};
   std::optional<int> workers = {};
-  std::string store = {};  // HOST:PORT, or a folder (a path with a '/')
+  std::string store = {};  // as parse_meeting_point takes it
   std::string interface = {};
 };
 

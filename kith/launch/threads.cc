@@ -13,20 +13,21 @@
 
 namespace kith::launch {
 
-void run_threads(int workers, const std::function<void(const World&)>& body) {
+void run_threads(int workers, const std::function<void(const World&)>& body, Log* log) {
   if (workers < 1) throw InputError(cat(workers, " workers"), "run_threads", "at least 1");
-  StderrLog log;
+  StderrLog standard_error;
+  if (log == nullptr) log = &standard_error;
   const auto store = std::make_shared<comm::MemoryStore>();
   comm::TransportOptions options;
   options.workers = Members::first(workers).workers;
   options.world = comm::InprocWorld::create(workers);
-  options.log = &log;
+  options.log = log;
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(workers));
   const auto run = [&](int rank) {
     try {
       comm::TransportOptions own = options;
       own.self = WorkerId{rank};
-      body(World({.store = store, .transport = comm::make_transport("inproc", own), .log = &log}));
+      body(World({.store = store, .transport = comm::make_transport("inproc", own), .log = log}));
     } catch (...) {
       failures[static_cast<std::size_t>(rank)] = std::current_exception();
     }

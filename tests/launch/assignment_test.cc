@@ -148,6 +148,43 @@ TEST(Discover, TheFirstOfTheOrderCounts) {
       << "WORLD_SIZE exported for others";
 }
 
+TEST(Discover, AStoreThatNoWorkerServes) {
+  const auto at = [](const char* store) {
+    return *discover({{"KITH_WORKER", "0"}, {"KITH_WORKERS", "2"}, {"KITH_STORE", store}}).store;
+  };
+  EXPECT_TRUE(at("n1:80").by_worker());
+  EXPECT_FALSE(at("/tmp/meet").by_worker());
+  EXPECT_FALSE(at("tcp://n1:80").by_worker());
+  EXPECT_EQ(at("tcp://n1:80").address.host, "n1");
+  const MeetingPoint etcd = at("etcd://n1,n2:80,[fd00::1]:81/june");
+  EXPECT_FALSE(etcd.by_worker());
+  EXPECT_EQ(etcd.run, "june");
+  EXPECT_EQ(etcd.text(), "etcd://n1:2379,n2:80,[fd00::1]:81/june");
+  EXPECT_THAT(with_run(at("etcd://n1")).text(), testing::StartsWith("etcd://n1:2379/run-"));
+  EXPECT_EQ(with_run(etcd).text(), etcd.text());
+  for (const char* text : {"/tmp/meet", "n1:80", "tcp://n1:80"})
+    EXPECT_EQ(at(text).text(), text);
+  EXPECT_THAT(refusal({{"KITH_WORKER", "0"}, {"KITH_WORKERS", "2"}, {"KITH_STORE", "redis://n1:80"}}),
+              HasSubstr("'redis://n1:80' is no store that kith knows"));
+}
+
+TEST(Discover, ANewcomersIdIsBeyondThoseThatBegan) {
+  const Environment newcomer{
+      {"KITH_WORKER", "5"}, {"KITH_WORKERS", "2"}, {"KITH_STORE", "/tmp/meet"}, {"KITH_NEWCOMER", "1"}};
+  EXPECT_TRUE(discover(newcomer).newcomer);
+  EXPECT_EQ(discover(newcomer).worker, 5);
+  EXPECT_THAT(refusal(with(newcomer, {{"KITH_WORKER", "1"}})), HasSubstr("worker 1 of 2 is no newcomer"));
+  EXPECT_THAT(refusal(without(newcomer, "KITH_NEWCOMER")), HasSubstr("worker 5 of 2 does not exist"));
+}
+
+TEST(Discover, WhoBeginsAloneHasAStoreWhereOneIsTold) {
+  const Environment alone{{"KITH_WORKER", "0"}, {"KITH_WORKERS", "1"}, {"KITH_STORE", "/tmp/meet"}};
+  ASSERT_TRUE(discover(alone).store);
+  EXPECT_EQ(discover(alone).store->folder, "/tmp/meet");
+  EXPECT_FALSE(discover(without(alone, "KITH_STORE")).store);
+  EXPECT_EQ(discover(with(alone, {{"KITH_LEFT_FILE", "/tmp/left"}})).left_file, "/tmp/left");
+}
+
 TEST(Discover, KithsOwnVariables) {
   const Environment folder{{"KITH_WORKER", "1"}, {"KITH_WORKERS", "2"}, {"KITH_STORE", "/tmp/meet"}};
   EXPECT_EQ(discover(folder).store->folder, "/tmp/meet");

@@ -114,6 +114,20 @@ TEST_F(Join, WorkersMeetInAFolder) {
     EXPECT_EQ(report, "0 6");
 }
 
+TEST_F(Join, AWorkerCompletesItsOptionsWithWhatAnotherTellsIt) {
+  support::Processes processes(3, [&](int worker) {
+    JoinOptions options;
+    if (worker != 2) options.facts = {{"batch", "7"}};
+    options.complete = [&](comm::Store& store, JoinOptions& own) {
+      if (worker == 1) store.set("batch", "7");
+      if (worker == 2) own.facts = {{"batch", store.wait("batch", in_time()).value_or("not told")}};
+    };
+    return exchange(join(assignment(worker, 3), options));
+  });
+  for (const std::string& report : reports_of(processes))
+    EXPECT_EQ(report, "0 6");
+}
+
 TEST_F(Join, AWorldOfOneNeedsNothing) {
   const World world = join(Assignment{});
   EXPECT_EQ(world.members().size(), 1);
@@ -141,10 +155,10 @@ TEST_F(Join, WorkersOfAnotherWorldAreNamed) {
 
 TEST_F(Join, AMissingWorkerIsNamedByEverybodyWhoCame) {
   support::Processes processes(2, [&](int worker) {
-    return failure_of<Error>([&] { join(assignment(worker, 3), {.patience = 300ms}); });
+    return failure_of<Error>([&] { join(assignment(worker, 3), {.patience = 5s}); });
   });
   for (const std::string& report : reports_of(processes))
-    EXPECT_THAT(report, HasSubstr("worker 2 has not come within 0.3 s"));
+    EXPECT_THAT(report, HasSubstr("worker 2 has not come within 5 s"));
 }
 
 TEST_F(Join, WithoutWorker0TheAddressIsNamed) {
@@ -183,7 +197,7 @@ TEST_F(Join, AWorkersNumberIsGivenOnce) {
     std::string report;
     const auto mark = folder_.path() / "refused";
     const std::string refused = failure_of<InputError>([&] {
-      const World world = join(assignment(worker, 2), {.patience = 5s});
+      const World world = join(assignment(worker, 2), {.patience = 20s});
       report = exchange(world);
       // Nobody leaves before the second one has come.
       const auto end = std::chrono::steady_clock::now() + 20s;
@@ -220,7 +234,7 @@ class DeathWhileJoining : public Join, public testing::WithParamInterface<const 
     const Clock::Time then = SteadyClock().now();
     processes.send(killed, SIGKILL);
     std::vector<std::string> reports = reports_of(processes);
-    EXPECT_LT(SteadyClock().now() - then, 5s) << "the patience is five minutes";
+    EXPECT_LT(SteadyClock().now() - then, 30s) << "the patience is five minutes";
     reports.erase(reports.begin() + killed);
     return reports;
   }
@@ -231,14 +245,15 @@ INSTANTIATE_TEST_SUITE_P(Stores, DeathWhileJoining, testing::Values("tcp", "fold
 TEST_P(DeathWhileJoining, BeforeTheLastHasCome) {
   support::Processes processes(
       3, [&](int worker) { return failure_of<Error>([&] { join(where(worker, 4)); }); });
-  const auto joined = [&] {
+  // All three: one that comes after worker 0 has ended finds no store.
+  const auto joined = [&](int worker) {
+    const std::string key = cat("kith/join/", worker);
     if (GetParam() == std::string_view("folder"))
-      return comm::FileStore(folder_.path() / "meet").wait("kith/join/1", in_time()).has_value();
-    return comm::TcpStore({.server = {"127.0.0.1", port_}}, in_time())
-        .wait("kith/join/1", in_time())
-        .has_value();
+      return comm::FileStore(folder_.path() / "meet").wait(key, in_time()).has_value();
+    return comm::TcpStore({.server = {"127.0.0.1", port_}}, in_time()).wait(key, in_time()).has_value();
   };
-  ASSERT_TRUE(joined());
+  for (const int worker : {0, 1, 2})
+    ASSERT_TRUE(joined(worker)) << worker;
   for (const std::string& report : kill_and_gather(processes, 1))
     EXPECT_THAT(report, HasSubstr("worker 1 ended before everybody had joined"));
 }
@@ -263,6 +278,7 @@ TEST_P(DeathWhileJoining, BeforeItHasMetAnybody) {
       std::this_thread::sleep_for(5ms);
     for (const std::string& report : kill_and_gather(processes, 1))
       EXPECT_THAT(report, testing::AnyOf(HasSubstr("is lost"), HasSubstr("Connection refused"),
+                                         HasSubstr("cannot reach a peer"),
                                          HasSubstr("ended before everybody had joined")));
   }
 }

@@ -1,9 +1,13 @@
 // kith train, the real binary, under the real launchers.
 
+#include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -182,6 +186,153 @@ TEST_F(Launchers, CtrlCSavesAndALauncherGoesOn) {
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, HasSubstr(cat("going on from step ", before)));
   EXPECT_EQ(losses("run", 1).size(), before + 5);
+}
+
+// These launchers end everybody when one worker dies: a change of members is a resume with those who are
+// left.
+class Restarts : public Launchers {
+ protected:
+  Words endless() const {
+    return tiny("run", {"--set", "train.steps=1000000", "--set", "checkpoint.every=5", "--set",
+                        "output.log_every=1"});
+  }
+  // A worker's process, as it has told in its metrics.
+  pid_t process_of(int worker) const {
+    std::ifstream in(path("run") + cat("/worker-", worker, "/metrics.jsonl"));
+    std::string line;
+    std::getline(in, line);
+    return std::stoi(json::parse(line).at("environment").at("process").get<std::string>());
+  }
+  // Steps of the newest checkpoint; 0: there is none.
+  int saved() const {
+    int newest = 0;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(path("run") + "/checkpoints", ignored)) {
+      const std::string name = entry.path().filename();
+      if (fs::exists(entry.path() / "manifest.json")) newest = std::max(newest, std::stoi(name.substr(5)));
+    }
+    return newest;
+  }
+  // A worker is killed after the first checkpoint.
+  void kill_one(const Command& running) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (saved() == 0 && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_GT(saved(), 0) << running.err();
+    ASSERT_EQ(::kill(process_of(2), SIGKILL), 0);
+  }
+  void start_and_kill(const Words& launcher) const {
+    Command running(folder_.path(), with(launcher, endless()));
+    kill_one(running);
+    EXPECT_NE(running.wait(std::chrono::seconds(90)).code, 0);
+  }
+  // Two go on and finish. The checkpoint is of all four, or of the three who went on until the launcher ended
+  // them.
+  void resume_with_two(const Words& launcher) const {
+    const int steps = saved() + 50;
+    const auto result = run(with(launcher, {KITH_BINARY, "train", "--resume", path("run"), "--workers", "2",
+                                            "--set", cat("train.steps=", steps)}));
+    ASSERT_EQ(result.code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr("going on from step "));
+    EXPECT_THAT(result.err, HasSubstr(" workers, goes on with 2"));
+    const json summary = json::parse(Command::text_of(path("run") + "/summary.json"));
+    EXPECT_EQ(summary["ending"], "finished");
+    EXPECT_EQ(summary["steps"], steps);
+    EXPECT_EQ(summary["workers"], 2);
+    EXPECT_TRUE(fs::exists(path("run") + "/model.safetensors"));
+  }
+};
+
+TEST_F(Restarts, TorchrunGoesOnWithFewer) {
+  const auto launcher = [](int workers) {
+    return Words{KITH_PYTHON,
+                 "-m",
+                 "torch.distributed.run",
+                 "--nproc_per_node",
+                 std::to_string(workers),
+                 "--no_python",
+                 "-r",
+                 "1",
+                 "-t",
+                 "1",
+                 "--master_port",
+                 std::to_string(support::free_port())};
+  };
+  start_and_kill(launcher(4));
+  resume_with_two(launcher(2));
+}
+
+TEST_F(Restarts, SlurmGoesOnWithFewer) {
+  const auto launcher = [](const char* tasks) {
+    return Words{TESTS_LAUNCH "/with_slurm", "srun", "-n", tasks, "--overcommit", "--kill-on-bad-exit=1"};
+  };
+  start_and_kill(launcher("4"));
+  resume_with_two(launcher("2"));
+}
+
+// torchrun starts everybody again by itself, with the same command: it resumes where there is something to
+// resume.
+TEST_F(Restarts, TorchrunRestartsAndTheRunGoesOn) {
+  const std::string script = "if [ $TORCHELASTIC_RESTART_COUNT -gt 0 ]; then last=$(ls " +
+                             path("run/checkpoints") +
+                             " | sort | tail -1 | sed 's/ckpt-0*//'); exec " KITH_BINARY " train --resume " +
+                             path("run") + " --set train.steps=$((last + 50)); fi; exec \"$@\"";
+  const Words launcher{KITH_PYTHON,
+                       "-m",
+                       "torch.distributed.run",
+                       "--nproc_per_node",
+                       "4",
+                       "--max_restarts",
+                       "1",
+                       "--no_python",
+                       "-r",
+                       "1",
+                       "-t",
+                       "1",
+                       "--master_port",
+                       std::to_string(support::free_port()),
+                       "sh",
+                       "-c",
+                       script,
+                       "sh"};
+  Command running(folder_.path(), with(launcher, endless()));
+  kill_one(running);
+  const auto result = running.wait(std::chrono::seconds(120));
+  ASSERT_EQ(result.code, 0) << result.out << result.err;
+  const json summary = json::parse(Command::text_of(path("run") + "/summary.json"));
+  EXPECT_EQ(summary["ending"], "finished");
+  EXPECT_EQ(summary["workers"], 4);
+}
+
+// A requeued job runs its batch script once more: it resumes, with as many workers as it wants to have now.
+TEST_F(Restarts, SlurmRequeuesAndTheRunGoesOn) {
+  std::string command;
+  for (const std::string& word : endless())
+    command += cat(" '", word, "'");
+  std::ofstream(path("job.sh")) << "#!/bin/sh\n"
+                                   "if [ \"${SLURM_RESTART_COUNT:-0}\" -gt 0 ]; then\n"
+                                   "  last=$(ls "
+                                << path("run/checkpoints") << " | sort | tail -1 | sed 's/ckpt-0*//')\n"
+                                << "  exec srun --overcommit -n 2 " KITH_BINARY " train --resume "
+                                << path("run") << " --workers 2 --set train.steps=$((last + 50))\n"
+                                << "fi\n"
+                                << "exec srun --overcommit -n 3" << command << "\n";
+  const std::string script =
+      "id=$(sbatch --parsable --requeue --overcommit -n 3 --output " + path("batch.out") +
+      " --open-mode=append " + path("job.sh") + "); for _ in $(seq 600); do ! ls " + path("run/checkpoints") +
+      "/*/manifest.json > /dev/null 2>&1 || break; sleep 0.1; done; scontrol requeue $id; "
+      "for _ in $(seq 900); do state=$(scontrol show job $id | grep -o 'JobState=[A-Z]*'); "
+      "case $state in *COMPLETED|*FAILED|*CANCELLED) break;; esac; sleep 0.1; done; "
+      "echo $state; scontrol show job $id | grep -o 'Restarts=[0-9]*'";
+  const auto result = Command(folder_.path(), {TESTS_LAUNCH "/with_slurm", "bash", "-c", script})
+                          .wait(std::chrono::seconds(160));
+  const std::string batch = Command::text_of(path("batch.out"));
+  ASSERT_THAT(result.out, AllOf(HasSubstr("JobState=COMPLETED"), HasSubstr("Restarts=1")))
+      << result.err << batch;
+  EXPECT_THAT(batch, AllOf(HasSubstr("going on from step "), HasSubstr(" workers, goes on with 2")));
+  const json summary = json::parse(Command::text_of(path("run") + "/summary.json"));
+  EXPECT_EQ(summary["ending"], "finished");
+  EXPECT_EQ(summary["workers"], 2);
 }
 
 TEST_F(Launchers, CtrlCEndsAWorkerThatWaitsForTheOthers) {
