@@ -21,8 +21,9 @@ struct CollectiveOptions {
   std::optional<DType> wire = {};  // what travels in a mean; default: T
 };
 
-// Operations with every member, for what is rare (evaluation, consensus distance, agreement) and for the
-// all-reduce baseline. The members call the same operations in the same order. One thread.
+// The mean of every member's vector, for the all-reduce baseline: everybody has windows with everybody, so
+// that it takes few hops. What is rare goes over a Tree. The members call the same operations in the same
+// order. One thread.
 //
 // A mean on a narrower wire is summed in T. What is rounded on the way stays rounded for everybody, so that
 // all members end with the same bits, as on a plain wire.
@@ -44,17 +45,6 @@ class Collective {
   std::span<std::byte> outgoing(std::size_t count, Deadline deadline);
   RoundReport mean_of_outgoing(std::span<T> to, Deadline deadline);
 
-  // x <- the root's x. Error when the root does not publish before the deadline. REQUIRES: a plain wire.
-  void broadcast(std::span<T> x, Rank root, Deadline deadline);
-
-  // Everybody's value in rank order. A missed member's is NaN.
-  std::vector<double> gather(double value, Deadline deadline);
-
-  // Mean over the members of |x_i - mean|^2. Leaves x as it is; costs a copy of it, and the mean unless that
-  // is given.
-  double squared_consensus_distance(std::span<const T> x, Deadline deadline);
-  double squared_consensus_distance(std::span<const T> x, std::span<const T> mean, Deadline deadline);
-
  private:
   Version next_vector() { return {members_.view, vector_step_}; }
   comm::Transport& transport_;
@@ -66,11 +56,9 @@ class Collective {
   const graph::WorkerRound everybody_;
   const std::vector<int> machines_;  // by rank
   const std::unique_ptr<comm::Window> vectors_;
-  const std::unique_ptr<comm::Window> scalars_;
   const std::unique_ptr<MachineReducer<T>> across_;  // null when all are on one machine
   const std::unique_ptr<GroupReducer<T>> reducer_;   // null when the group is too small for it, or on several
   std::uint64_t vector_step_ = 0;
-  std::uint64_t scalar_step_ = 0;
 };
 
 }  // namespace kith::gossip

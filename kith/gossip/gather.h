@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "kith/base/ids.h"
 #include "kith/comm/transport.h"
 #include "kith/comm/window.h"
+#include "kith/gossip/group_plan.h"
 #include "kith/gossip/report.h"
 #include "kith/graph/schedule.h"
 #include "kith/kernels/kernels.h"
@@ -49,37 +51,73 @@ struct GatherOptions {
   double kept = 0;        // directed: what kept_share() said before the version was published
 };
 
-// The neighbours' models of one round, where they lie, ready for a fused pass: the new model is `mix()`. The
-// arrivals release themselves with this object, so it must outlive the pass.
+// A part of a group's mean, where it lies.
+struct MeanPart {
+  Extent extent;
+  kernels::Source mean;                  // of the extent
+  std::optional<comm::Arrival> arrival;  // that holds it, unless it is one's own
+};
+
+// The neighbours' models of one round, where they lie, ready for a fused pass: the new model is their mix.
+// The arrivals release themselves with this object, so it must outlive the pass.
 class Gathered {
  public:
-  kernels::Mix mix() const { return {sources_, scale_}; }
-  // The same mix on the elements from `first` on; `scratch` holds the shifted sources. `own_values`, unless
+  // REQUIRES: no shards were read (read_shard).
+  kernels::Mix mix() const;
+  // The same on the elements [first, end_from(first)); `scratch` holds its sources. `own_values`, unless
   // null, is where one's own values of that range lie (a model need not be contiguous); what is computed from
   // them is so from there.
   kernels::Mix mix_from(std::size_t first, std::vector<kernels::Source>& scratch,
                         const void* own_values = nullptr) const;
+  // Where one mix ends and the next begins: at the end of a shard whose members somebody has summed
+  // (GroupReducer), else nowhere.
+  std::size_t end_from(std::size_t first) const;
   // The plain sum of what everybody who came, oneself included, has published.
   kernels::Mix sum_from(std::size_t first, std::vector<kernels::Source>& scratch) const;
   const RoundReport& report() const { return report_; }
   const std::vector<comm::Arrival>& arrivals() const { return arrivals_; }
   // The mix reads arrival k's vector at places[k] from now on: a copy of it.
   void read_copies(std::span<const void* const> places);
+  // From now on the mix of the shard is scale * (sum of `sources`). The one that is `part`, which lies in the
+  // arrival if there is one, begins with the shard; the others are as long as the whole.
+  void read_shard(const Extent& shard, std::vector<kernels::Source> sources, const void* part,
+                  std::optional<comm::Arrival> arrival, const Own& own, double scale);
+  // The arrivals are read until this object goes, though no source lies in them.
+  void hold(std::vector<comm::Arrival> arrivals) { arrivals_ = std::move(arrivals); }
+  void set_report(RoundReport report) { report_ = std::move(report); }
 
-  // A round that is done already: `mean`, of own.type, is the mean of what the group published.
-  static Gathered of_mean(const void* mean, const Own& own, RoundReport report);
+  // The plain sum of weighted sources that lie in memory, with oneself among them at `place`.
+  static Gathered of_sources(std::vector<kernels::Source> sources, const Own& own, double own_weight,
+                             std::size_t place, RoundReport report);
+
+  // A round that is done already: the parts are the mean of what the group published.
+  static Gathered of_mean(std::vector<MeanPart> parts, const Own& own, RoundReport report);
 
  private:
+  // scale * sum of weight * source
+  struct Formula {
+    std::vector<kernels::Source> sources;
+    std::vector<std::size_t> own;  // which of them are, or are computed from, Own::values
+    double scale = 1;
+
+    void find_own(const Own& own_part);
+    kernels::Mix from(std::size_t first, std::vector<kernels::Source>& scratch, const void* own_values) const;
+  };
+  struct Shard {
+    Extent extent;
+    Formula formula;  // its sources begin with the extent
+    std::optional<comm::Arrival> arrival;
+  };
+
   // Oneself, with this weight and at this place among the sources.
   void add_own(const Own& own, double weight, std::size_t place);
 
   friend Gathered gather(comm::Window&, const graph::WorkerRound&, const Own&, const GatherOptions&);
 
   std::vector<comm::Arrival> arrivals_;
-  std::vector<kernels::Source> sources_;
+  Formula formula_;
+  std::vector<Shard> shards_;               // where another formula holds
   std::vector<kernels::Source> published_;  // in rank order
-  std::vector<std::size_t> own_;            // which sources are, or are computed from, Own::values
-  double scale_ = 1;
   RoundReport report_;
 };
 
@@ -112,5 +150,10 @@ double kept_share(const comm::Transport& transport, const Members& members, cons
 // once, so that every path to the group's mean gives the same bits.
 Gathered gather(comm::Window& window, const graph::WorkerRound& round, const Own& own,
                 const GatherOptions& options);
+
+// Writes the mix of the first `count` elements to `to`.
+template <class T>
+void mix_into(const kernels::Destination<T>& to, const Gathered& gathered, std::size_t count,
+              kernels::Kernels<T>& kernels);
 
 }  // namespace kith::gossip

@@ -6,12 +6,11 @@
 
 #include "kith/base/rng.h"
 #include "kith/gossip/group_plan.h"
+#include "kith/kernels/cpu/cpu_kernels.h"
 
 namespace kith::gossip {
 namespace {
 
-// The least group that is cut into shards: pairs and triples read each other directly.
-constexpr std::size_t kLeastGroup = 4;
 // Below this the second hop costs more than it saves.
 constexpr std::size_t kLeastBytes = 256 * 1024;
 
@@ -23,46 +22,44 @@ template <class T>
 comm::WindowOptions shard_window(const typename GroupReducer<T>::Options& options) {
   comm::WindowOptions window;
   window.name = options.name + "/shard";
-  window.bytes = shard(options.count, kLeastGroup, 0).count * size_of(options.wire);
+  window.bytes = shard(options.count, GroupReducer<T>::kLeast, 0).count * size_of(options.wire);
   window.shape_digest = hash_words(options.count, options.wire);
   window.peers = options.peers;
   return window;
 }
 
-template <class T>
-kernels::Destination<T> at(const kernels::Destination<T>& to, std::size_t first) {
-  kernels::Destination<T> moved = to;
-  if (to.values) moved.values = to.values + first;
-  if (to.encoded) moved.encoded = static_cast<std::byte*>(to.encoded) + first * size_of(to.encoded_type);
-  return moved;
-}
-
 }  // namespace
 
 template <class T>
-GroupReducer<T>::GroupReducer(comm::Transport& transport, kernels::Kernels<T>& kernels,
-                              const Options& options)
-    : kernels_(kernels),
+GroupReducer<T>::GroupReducer(comm::Transport& transport, const Options& options)
+    : kernels_(kernels::make_cpu_kernels<T>()),
       wire_(options.wire),
       shards_(transport.open(shard_window<T>(options), options.open_deadline)) {}
 
 template <class T>
-bool GroupReducer<T>::pays(const graph::WorkerRound& round, std::size_t count) {
-  return round.form == graph::Form::group && round.group.size() >= kLeastGroup &&
-         count * sizeof(T) >= kLeastBytes;
+bool GroupReducer<T>::pays(const graph::WorkerRound& round, std::size_t count, std::size_t least) {
+  return round.form == graph::Form::group && round.group.size() >= least && count * sizeof(T) >= kLeastBytes;
 }
 
 template <class T>
-RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::WorkerRound& round, const Own& own,
-                                    const kernels::Destination<T>& to, std::size_t count,
-                                    const GatherOptions& options) {
+bool GroupReducer<T>::pays(const graph::Schedule& schedule, std::size_t count, std::size_t least) {
+  if (count * sizeof(T) < kLeastBytes) return false;
+  for (std::int64_t t = 0; t < schedule.period(); ++t) {
+    for (Rank rank = 0; rank < schedule.workers(); ++rank)
+      if (pays(schedule.round(rank, t), count, least)) return true;
+  }
+  return false;
+}
+
+template <class T>
+void GroupReducer<T>::sum(Gathered& gathered, const graph::WorkerRound& round, const Own& own,
+                          std::size_t count, const GatherOptions& options) {
   const std::size_t size = round.group.size();
   const auto whole = static_cast<double>(size);
   // What travels is the sum, scaled by the reader; rounded, it is the mean, so that 16 bits hold its range.
   const bool rounds = wire_ != dtype_of<T>();
   const double unit = rounds ? 1 / whole : 1;
   RoundReport report = gathered.report();
-  const Clock::Time begin = options.clock->now();
   std::vector<kernels::Source> scratch;
 
   // Hop 1: the sum of one's own shard; what a lossy wire adds about oneself is left to the readers.
@@ -86,13 +83,15 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
     sum.scale = unit;
     const kernels::Destination<T> place = rounds ? kernels::Destination<T>{nullptr, own_sum, wire_}
                                                  : kernels::Destination<T>{reinterpret_cast<T*>(own_sum)};
-    if (own_range.count > 0) kernels_.mix(place, sum, own_range.count);
+    if (own_range.count > 0) kernels_->mix(place, sum, own_range.count);
     publish.bytes = own_range.count * size_of(wire_);
     publish.weight = static_cast<double>(present);
+    publish.codec = mark_of(report);
     shards_->publish(options.version, publish);
   }
 
   // Hop 2: everybody's sums.
+  const Clock::Time begin = options.clock->now();
   for (std::size_t k = 0; k < size; ++k) {
     const Extent range = shard(count, size, k);
     const std::byte* sum = k == mine && offered ? own_sum : nullptr;
@@ -103,29 +102,27 @@ RoundReport GroupReducer<T>::reduce(const Gathered& gathered, const graph::Worke
       if (const auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
         sum = arrival->data().data();
         summed = arrival->header().weight;
+        note_mark(report, arrival->header().codec);
         report.bytes_read += arrival->header().bytes;
       }
     }
     if (range.count == 0) continue;
     if (sum == nullptr) {
       report.bytes_read += read(range);
-      kernels_.mix(at(to, range.first), gathered.mix_from(range.first, scratch), range.count);
       continue;
     }
-    const auto in_range = [&](kernels::Source source) {
-      source.data = static_cast<const std::byte*>(source.data) + range.first * size_of(source.type);
-      return source;
-    };
     scratch.assign(1, {sum, wire_, 1});
-    if (summed < whole) scratch.push_back(in_range(own.as_published((whole - summed) * unit)));
-    if (own.lossy()) {
-      scratch.push_back(in_range({own.values, own.type, whole}));
-      scratch.push_back(in_range(own.as_published(-whole)));
+    if (summed < whole) scratch.push_back(own.as_published((whole - summed) * unit));
+    if (own.apart()) {
+      scratch.push_back({own.values, own.type, whole});
+      scratch.push_back(own.as_published(-whole));
     }
-    kernels_.mix(at(to, range.first), {scratch, rounds ? 1 : 1 / whole}, range.count);
+    auto* const arrival = std::get_if<comm::Arrival>(&outcome);
+    gathered.read_shard(range, scratch, sum, arrival ? std::optional(std::move(*arrival)) : std::nullopt, own,
+                        rounds ? 1 : 1 / whole);
   }
   report.waited += options.clock->now() - begin;
-  return report;
+  gathered.set_report(std::move(report));
 }
 
 template class GroupReducer<float>;

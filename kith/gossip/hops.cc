@@ -1,6 +1,7 @@
 #include "kith/gossip/hops.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace kith::gossip {
 
@@ -12,6 +13,7 @@ void HopSizes::include(const GroupPlan& plan) {
 
 HopSizes HopSizes::of(const graph::Schedule& schedule, std::span<const int> machines, std::size_t count) {
   HopSizes sizes;
+  if (std::ranges::adjacent_find(machines, std::ranges::not_equal_to{}) == machines.end()) return sizes;
   for (std::int64_t t = 0; t < schedule.period(); ++t) {
     for (Rank rank = 0; rank < schedule.workers(); ++rank) {
       const graph::WorkerRound round = schedule.round(rank, t);

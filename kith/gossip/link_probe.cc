@@ -9,8 +9,8 @@
 
 #include "kith/base/check.h"
 #include "kith/base/error.h"
-#include "kith/gossip/collective.h"
 #include "kith/gossip/machine_reducer.h"
+#include "kith/gossip/tree.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 
 namespace kith::gossip {
@@ -128,7 +128,7 @@ class Probe {
   const LinkProbeOptions options_;
   const Rank self_;
   const std::unique_ptr<kernels::Kernels<float>> kernels_;
-  Collective<float> everybody_;
+  Tree<float> everybody_;
   std::vector<float> read_;
   std::unique_ptr<comm::Window> window_;
   std::uint64_t step_ = 0;
@@ -172,7 +172,7 @@ LinkReport probe_links(comm::Transport& transport, const Members& members, const
 double probe_memory(comm::Transport& transport, const Members& members, const Clock& clock,
                     const LinkProbeOptions& options) {
   const auto kernels = kernels::make_cpu_kernels<float>();
-  Collective<float> everybody(transport, members, *kernels, clock, {"probe/memory", 1, options.patience});
+  Tree<float> everybody(transport, members, *kernels, clock, {"probe/memory", 1, options.patience});
   // Past every cache that one worker may count on.
   const std::size_t count = std::size_t{16} << 20;
   std::vector<float> from(count, 1), to(count);

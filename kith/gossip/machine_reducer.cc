@@ -67,7 +67,7 @@ MachineReducer<T>::~MachineReducer() = default;
 
 template <class T>
 std::size_t MachineReducer<T>::memory_bytes() const {
-  std::size_t bytes = (kept_.size() + exact_.size()) * sizeof(T);
+  std::size_t bytes = (kept_.size() + exact_.size() + alone_.size()) * sizeof(T);
   for (const comm::Window* window : {sums_.get(), totals_.get(), results_.get()}) {
     if (window) bytes += static_cast<std::size_t>(window->options().slots) * window->options().bytes;
   }
@@ -79,9 +79,13 @@ std::unique_ptr<typename MachineReducer<T>::Round> MachineReducer<T>::begin(comm
                                                                             const graph::WorkerRound& round,
                                                                             const Own& own,
                                                                             const GatherOptions& options,
-                                                                            std::span<T> to) const {
-  GroupPlan plan(round.group, options_.machines, options.self, to.size());
-  auto work = std::make_unique<Round>(Round{vectors, own, options, to, std::move(plan), {}, {}, {}});
+                                                                            std::size_t count) {
+  GroupPlan plan(round.group, options_.machines, options.self, count);
+  const bool alone = plan.mates().size() == 1;
+  if (alone) alone_.resize(std::max(alone_.size(), count));
+  const std::span<T> to(alone_.data(), alone ? count : 0);
+  auto work =
+      std::make_unique<Round>(Round{vectors, own, options, count, to, std::move(plan), {}, {}, {}, {}});
   for (const Message& message : work->plan.sums_out()) {
     std::size_t place = message.offset;
     for (const Extent& extent : message.extents) {
@@ -125,7 +129,7 @@ void MachineReducer<T>::publish(comm::Window& window, const Round& round,
                                 const std::vector<Message>& messages, std::size_t count,
                                 double weight) const {
   const std::size_t size = size_of(options_.wire);
-  comm::PublishOptions publish{.bytes = count * size, .weight = weight};
+  comm::PublishOptions publish{.bytes = count * size, .codec = mark_of(round.report), .weight = weight};
   for (const Message& message : messages) {
     publish.readers.push_back(round.options.members->at(message.peer));
     publish.ranges.push_back({message.offset * size, message.count * size});
@@ -143,6 +147,7 @@ typename MachineReducer<T>::Inbox MachineReducer<T>::receive(comm::Window& windo
   if (auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
     KITH_CHECK_EQ(arrival->header().bytes, message.count * size_of(options_.wire), "a hop's message");
     round.report.bytes_read += arrival->header().bytes;
+    note_mark(round.report, arrival->header().codec);
     inbox.arrival.emplace(std::move(*arrival));
     std::size_t place = 0;
     for (const Extent& extent : message.extents) {
@@ -150,7 +155,7 @@ typename MachineReducer<T>::Inbox MachineReducer<T>::receive(comm::Window& windo
       place += extent.count;
     }
   } else {
-    const double share = static_cast<double>(message.count) / static_cast<double>(round.to.size());
+    const double share = static_cast<double>(message.count) / static_cast<double>(round.count);
     note_missed(round.report, outcome, peer,
                 share * static_cast<double>(members) / static_cast<double>(round.plan.size()));
   }
@@ -315,7 +320,11 @@ void MachineReducer<T>::collect(Round& round) {
       write_mean(kCollect, round, extent, {total}, sum, inbox.arrival ? sent_at(round, extent.first) : sum);
     }
   }
-  if (plan.mates().size() > 1) share_results(round);
+  if (plan.mates().size() > 1) {
+    share_results(round);
+  } else {
+    round.mean.push_back({{0, round.count}, at(round.to.data(), dtype_of<T>(), 0), {}});
+  }
   round.report.waited += round.options.clock->now() - start;
 }
 
@@ -323,45 +332,58 @@ template <class T>
 void MachineReducer<T>::share_results(Round& round) {
   const GroupPlan& plan = round.plan;
   const Extent own = plan.own_shard();
-  const auto take = [&](const std::byte* from, const Extent& shard) {
-    kernels_[kCollect]->convert(round.to.data() + shard.first, dtype_of<T>(), from, result_type(),
-                                shard.count);
-  };
   if (own.count > 0) {
-    comm::PublishOptions publish{.bytes = own.count * size_of(result_type()), .weight = round.report.weight};
+    comm::PublishOptions publish{.bytes = own.count * size_of(result_type()),
+                                 .codec = mark_of(round.report),
+                                 .weight = round.report.weight};
     for (Rank mate : plan.mates()) {
       if (mate != round.options.self) publish.readers.push_back(round.options.members->at(mate));
     }
     results_->publish(round.options.version, publish);
-    take(results_->slot(round.options.version).data(), own);
+    round.mean.push_back({own, at(results_->slot(round.options.version).data(), result_type(), 0), {}});
   }
   for (Rank mate : plan.mates()) {
     const Extent shard = plan.shard(mate);
     if (mate == round.options.self || shard.count == 0) continue;
     const WorkerId peer = round.options.members->at(mate);
-    const comm::Outcome outcome = results_->await(peer, round.options.version, round.options.deadline);
-    if (const auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
+    comm::Outcome outcome = results_->await(peer, round.options.version, round.options.deadline);
+    if (auto* const arrival = std::get_if<comm::Arrival>(&outcome)) {
       round.report.bytes_read += arrival->header().bytes;
       round.report.weight = arrival->header().weight;
-      take(arrival->data().data(), shard);
+      note_mark(round.report, arrival->header().codec);
+      const kernels::Source mean = at(arrival->data().data(), result_type(), 0);
+      round.mean.push_back({shard, mean, std::move(*arrival)});
     } else {
       // Nobody else has this shard's mean: one's own part stays as it is.
-      const double share = static_cast<double>(shard.count) / static_cast<double>(round.to.size());
+      const double share = static_cast<double>(shard.count) / static_cast<double>(round.count);
       note_missed(round.report, outcome, peer, share);
-      kernels_[kCollect]->convert(round.to.data() + shard.first, dtype_of<T>(),
-                                  at(round.own.published, options_.wire, shard.first).data, options_.wire,
-                                  shard.count);
+      round.mean.push_back({shard, at(round.own.published, options_.wire, shard.first), {}});
     }
+  }
+}
+
+template <class T>
+void MachineReducer<T>::run(Round& round) {
+  sum_inside(round);
+  exchange(round);
+  collect(round);
+}
+
+template <class T>
+void MachineReducer<T>::copy_mean(const Round& round, std::span<T> to) {
+  for (const MeanPart& part : round.mean) {
+    kernels_[kCollect]->convert(to.data() + part.extent.first, dtype_of<T>(), part.mean.data, part.mean.type,
+                                part.extent.count);
   }
 }
 
 template <class T>
 RoundReport MachineReducer<T>::reduce(comm::Window& vectors, const graph::WorkerRound& round, const Own& own,
                                       const GatherOptions& options, std::span<T> to) {
-  const auto work = begin(vectors, round, own, options, to);
-  sum_inside(*work);
-  exchange(*work);
-  collect(*work);
+  const auto work = begin(vectors, round, own, options, to.size());
+  if (!work->to.empty()) work->to = to;
+  run(*work);
+  if (work->to.empty()) copy_mean(*work, to);
   return work->report;
 }
 

@@ -45,10 +45,13 @@ class MachineReducer {
     comm::Window& vectors;  // where the members published
     Own own;
     GatherOptions options;
-    std::span<T> to;  // gets the mean
+    std::size_t count;  // elements
+    std::span<T> to;    // where a member that is alone on its machine writes the mean
     GroupPlan plan;
     std::map<std::size_t, std::size_t> sent;  // first element of a sum that goes out -> its place in the slot
     double weight_inside = 0;                 // push-sum weights of the machine's members, summed
+    std::vector<MeanPart>
+        mean;  // after the last stage; one's own parts lie in a slot until the round after the next
     RoundReport report;
   };
 
@@ -57,14 +60,18 @@ class MachineReducer {
 
   std::size_t memory_bytes() const;
 
-  // REQUIRES: GroupPlan::applies; the vector, as long as `to`, was published to those that address() names.
+  // REQUIRES: GroupPlan::applies; the vector of `count` elements was published to those that address() names.
   std::unique_ptr<Round> begin(comm::Window& vectors, const graph::WorkerRound& round, const Own& own,
-                               const GatherOptions& options, std::span<T> to) const;
+                               const GatherOptions& options, std::size_t count);
   void sum_inside(Round& round);
   void exchange(Round& round);
   void collect(Round& round);
 
   // All stages at once.
+  void run(Round& round);
+  // Gathers the parts of the mean.
+  void copy_mean(const Round& round, std::span<T> to);
+  // Everything, with the mean in one piece.
   RoundReport reduce(comm::Window& vectors, const graph::WorkerRound& round, const Own& own,
                      const GatherOptions& options, std::span<T> to);
 
@@ -98,6 +105,7 @@ class MachineReducer {
   const std::unique_ptr<comm::Window> sums_, totals_, results_;  // null where no round needs them
   std::vector<T> kept_;   // sums that do not lie in a slot: owned ones; on a lossy wire all
   std::vector<T> exact_;  // totals before rounding, on a lossy wire
+  std::vector<T> alone_;  // means of groups in which nobody else is of this machine
 };
 
 }  // namespace kith::gossip

@@ -1,15 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "kith/comm/transport.h"
-#include "kith/gossip/gather.h"
-#include "kith/gossip/group_reducer.h"
-#include "kith/gossip/machine_reducer.h"
+#include "kith/gossip/channel.h"
 
 namespace kith::gossip {
 
@@ -18,27 +14,29 @@ struct MixerOptions {
   std::size_t count = 0;     // elements of the vector
   DType wire = DType::f32;   // T's own type, or bf16 / fp16
   Clock::Duration open_timeout = std::chrono::seconds(60);
-  bool measure_shift = false;  // fill RoundReport::squared_shift: one more pass
+  bool sums_groups = true;  // groups on one machine over shards, where that pays
 };
 
-// Runs the rounds of a schedule on one vector per worker: x_i <- sum_j W_t[i,j] x_j for t = 0, 1, 2, ...
+// Runs the rounds of a schedule on one vector per worker: x_i <- sum_j W_t[i,j] x_j for t = 0, 1, 2, ... A
+// channel and nothing else: no gradients, no optimizer.
 //
-//   Mixer<float> mixer(transport, schedule, members, kernels, options);
+//   Mixer<float> mixer(transport, schedule, members, kernels, clock, options);
 //   fill(mixer.values());
-//   mixer.start();                        // version 0 is visible to the neighbours
+//   mixer.start();                        // the first version is visible to the neighbours
 //   for (...) report = mixer.round(deadline);
 //
-// On a plain wire the vector lives in the window: a round reads the neighbours' slots and writes the next
+// On a plain wire the vector lies in the window: a round reads the neighbours' slots and writes the next
 // version straight into one's own other slot, then publishes it. One thread.
 template <class T>
 class Mixer {
  public:
-  // Everything referred to must outlive the mixer. Opens its windows with all members.
+  // Everything referred to must outlive the mixer. Opens its windows with the neighbours of
+  // the schedule's period.
   Mixer(comm::Transport& transport, const graph::Schedule& schedule, Members members,
         kernels::Kernels<T>& kernels, const Clock& clock, MixerOptions options);
 
   // The current vector. May be written before start(); only read afterwards.
-  std::span<T> values();
+  std::span<T> values() { return {values_, options_.count}; }
 
   void start();
   // Executes round t and moves on to t + 1. REQUIRES: start() was called.
@@ -49,28 +47,20 @@ class Mixer {
   double weight() const { return weight_; }
 
  private:
-  Own own(Version v);
-  Version version(std::int64_t t) const { return {members_.view, static_cast<std::uint64_t>(t)}; }
-  void publish(std::int64_t t);
-  RoundReport mix_group_across(const graph::WorkerRound& round, const Own& own,
-                               const kernels::Destination<T>& to, const GatherOptions& options);
+  ChannelOptions channel_options(const comm::Transport& transport);
+  void publish();
 
-  comm::Transport& transport_;
   const graph::Schedule& schedule_;
   const Members members_;
   kernels::Kernels<T>& kernels_;
   const Clock& clock_;
   const MixerOptions options_;
   const Rank self_;
-  const std::vector<int> machines_;  // by rank
-  const std::unique_ptr<comm::Window> window_;
-  const std::unique_ptr<GroupReducer<T>> reducer_;   // null when no group is large enough
-  const std::unique_ptr<MachineReducer<T>> across_;  // null when no group spans machines
-  std::vector<T> private_values_;                    // lossy wire only
-  std::vector<T> mean_;                              // lossy wire, groups that span machines
+  DeviceWork work_;
+  Channel<T> channel_;
+  T* values_;  // where the vector of round t_ lies
   std::int64_t t_ = 0;
   double weight_ = 1;
-  double kept_ = 0;  // of the version published last, Note [Mass after a loss]
 };
 
 }  // namespace kith::gossip

@@ -89,12 +89,19 @@ TEST_P(Faults, LateOnceThenNormal) {
     int late = 0;
     for (int t = 0; t < 300; ++t) {
       if (worker.rank == 1 && t == 5) {
-        EXPECT_TRUE(worker.store.wait("hurry", support::in_time()).has_value());
-        std::this_thread::sleep_for(std::chrono::seconds(1));
+        EXPECT_TRUE(worker.store.wait("gave up", support::in_time()));
       }
-      // Only round 6 of worker 0 has a short deadline: version 6 is what its neighbour holds back.
+      // Only round 6 of worker 0 has a short deadline: version 6 is what its neighbour holds back until
+      // worker 0 has given it up. The round itself ends later: its own next version needs the neighbour.
       const bool hurried = worker.rank == 0 && t == 6;
-      if (hurried) worker.store.set("hurry", "yes");
+      std::jthread watch;
+      if (hurried) {
+        watch = std::jthread([&](const std::stop_token& stop) {
+          while (worker.transport.ledger().at(WorkerId{1}).late == 0 && !stop.stop_requested())
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          worker.store.set("gave up", "");
+        });
+      }
       const RoundReport report =
           bench->round(hurried ? support::in(std::chrono::milliseconds(50)) : support::in_time());
       if (hurried) {

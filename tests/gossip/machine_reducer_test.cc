@@ -1,6 +1,7 @@
 // Groups that span machines, on threads that stand for workers of several machines.
 #include "kith/gossip/machine_reducer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -139,6 +140,57 @@ TEST(SameBits, AllMembersOfAGroupEndWithTheSameBits) {
     for (const auto& values : outcome.values)
       EXPECT_EQ(values, outcome.values.front()) << nodes;
   }
+}
+
+// The last hop copies nothing: the mean is read where its shards lie, so a round holds the two slots of its
+// sums and results and no vector beside them.
+TEST(MeanInParts, IsReadWhereItLies) {
+  const std::size_t count = 4096;
+  const int workers = 4;
+  const std::vector<int> machines{0, 0, 1, 1};
+  const auto schedule = schedule_for("complete", graph::Shape::parse("2,2", "test"));
+  support::run_threads(
+      workers,
+      [&](support::Worker& worker) {
+        const SteadyClock clock;
+        const Members members = Members::first(workers);
+        const graph::WorkerRound round = schedule->round(worker.rank, 0);
+        MachineReducer<float> reducer(
+            worker.transport, {"x", count, DType::f32, HopSizes::of(*schedule, machines, count), machines,
+                               members.workers, support::in_time()});
+        const auto window = worker.transport.open({.name = "x", .bytes = 4 * count}, support::in_time());
+        const Version version{members.view, 1};
+        window->begin(version, support::in_time());
+        const std::vector<double> x = first_vector(worker.rank, count);
+        std::copy(x.begin(), x.end(), reinterpret_cast<float*>(window->slot(version).data()));
+        comm::PublishOptions publish{.bytes = 4 * count};
+        address(publish, round, members, worker.rank, machines, count, 4);
+        window->publish(version, publish);
+        const Own own{nullptr, DType::f32, window->slot(version).data(), DType::f32, 1};
+        const auto work = reducer.begin(*window, round, own,
+                                        {worker.rank, &members, version, support::in_time(), &clock}, count);
+        reducer.run(*work);
+
+        EXPECT_EQ(reducer.memory_bytes(), (2 + 2) * count / 2 * sizeof(float));
+        EXPECT_EQ(work->mean.size(), 2u);
+        std::size_t covered = 0, elsewhere = 0;
+        const Eigen::RowVectorXd mean = first_vectors(workers, count).colwise().mean();
+        for (const MeanPart& part : work->mean) {
+          covered += part.extent.count;
+          if (part.arrival) {
+            ++elsewhere;
+            EXPECT_EQ(part.mean.data, part.arrival->data().data());
+          }
+          for (std::size_t k = 0; k < part.extent.count; ++k) {
+            EXPECT_NEAR(static_cast<const float*>(part.mean.data)[k],
+                        mean(static_cast<Eigen::Index>(part.extent.first + k)), 1e-6);
+          }
+        }
+        EXPECT_EQ(covered, count);
+        EXPECT_EQ(elsewhere, 1u);
+        return std::string();
+      },
+      machines);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "kith/gossip/mixer.h"
 
-#include <cmath>
-
 #include <gtest/gtest.h>
 
 #include "tests/gossip/gossip_support.h"
@@ -33,19 +31,10 @@ std::vector<std::string> mix(const std::string& backend, const Case& c, std::siz
     MixerOptions options;
     options.count = count;
     options.wire = dtype_of<T>();
-    options.measure_shift = true;
     Bench<T> bench(worker, *schedule, options);
     bench->start();
-    for (int t = 0; t < rounds; ++t) {
-      std::vector<T> before(bench->values().begin(), bench->values().end());
-      const RoundReport report = bench->round(support::in_time());
-      EXPECT_TRUE(report.complete());
-      double shift = 0;
-      for (std::size_t k = 0; k < before.size(); ++k) {
-        shift += std::pow(static_cast<double>(bench->values()[k]) - before[k], 2);
-      }
-      EXPECT_NEAR(report.squared_shift, shift, 1e-4 * shift + 1e-12);
-    }
+    for (int t = 0; t < rounds; ++t)
+      EXPECT_TRUE(bench->round(support::in_time()).complete());
     return bytes_of<T>(bench->values());
   });
 }
