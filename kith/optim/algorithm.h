@@ -10,6 +10,7 @@
 #include "kith/gossip/gather.h"
 #include "kith/kernels/kernels.h"
 #include "kith/optim/local_step.h"
+#include "kith/optim/options.h"
 
 namespace kith::optim {
 
@@ -29,6 +30,7 @@ class BucketStep {
  public:
   virtual ~BucketStep() = default;
 
+  // They may be cut finer by gather(): where a mix changes in the middle of one.
   virtual const std::vector<SegmentView>& segments() const = 0;
 
   // The model the gradient was taken at.
@@ -44,11 +46,20 @@ class BucketStep {
   // Where the vector for this step's publication in `channel` goes (channels that do not carry the model
   // itself).
   virtual kernels::Destination<T> outgoing(int channel, const SegmentView& s) = 0;
-  // Makes the channel's new version visible to the readers of its round.
-  virtual void publish(int channel) = 0;
-  // The neighbours' vectors, of the version that this worker itself published last in the channel. Waits,
-  // boundedly. When the trigger does not fire in this step, it is one's own vector alone.
-  virtual const gossip::Gathered& gather(int channel) = 0;
+  // Rounds of the schedule that this step takes: up to Algorithm::rounds_per_step(), the same on all workers;
+  // 0: workers do not mix in it (kith/optim/trigger.h). A channel that carries the model is then published
+  // and gathered all the same, for nobody; the others must be left alone.
+  virtual int rounds() const = 0;
+  bool mixes() const { return rounds() > 0; }
+  // Whether this is the first step of all, before which state is zero.
+  virtual bool first() const = 0;
+  // Makes the channel's new version visible to the readers of its round, which is the step's k-th.
+  virtual void publish(int channel, int k) = 0;
+  void publish(int channel) { publish(channel, 0); }
+  // The neighbours' vectors of the step's k-th round, of the version that this worker itself published last
+  // in the channel. Waits, boundedly.
+  virtual const gossip::Gathered& gather(int channel, int k) = 0;
+  const gossip::Gathered& gather(int channel) { return gather(channel, 0); }
   // The part of a gathered mix that belongs to a segment. Valid until the next call of mix_of.
   virtual kernels::Mix mix_of(const gossip::Gathered& gathered, int channel, const SegmentView& s) = 0;
 
@@ -74,9 +85,23 @@ enum class Exchange : std::uint8_t { nothing, gradients, models };
 struct ChannelSpec {
   std::string name;
   // The channel's version t is the model of step t itself, published at the end of the step before: a whole
-  // iteration to travel in. Otherwise the algorithm fills outgoing() and publishes within the step.
+  // iteration to travel in. Otherwise the algorithm fills outgoing() and publishes within the steps that mix,
+  // once for each of their rounds.
   bool is_model = false;
+  // What is published is a model too, or near it: how far two workers' vectors are apart tells how far their
+  // models are.
+  bool near_model = is_model;
+  // The channel carries this vector of the algorithm's state, or before the first step the model. It is
+  // published at the end of a step that mixes, and before the first, for the next one that does: it travels
+  // while the steps between are computed. -1: none. REQUIRES: one round per step.
+  int early_state = -1;
 };
+
+// What becomes of an algorithm's state when members leave or join.
+//   keep   it is each worker's own, and goes on as it is
+//   reset  its sum over the workers meant something, and no longer does: all of it becomes zero, as before
+//          the first step
+enum class AtViewChange : std::uint8_t { keep, reset };
 
 // The rule that says what is published and how arrivals and gradients become the next model. Stateless:
 // everything lives in the bucket. A step runs phase 0 over all buckets, then phase 1, ..., so that a bucket's
@@ -88,8 +113,13 @@ class Algorithm {
 
   virtual Exchange exchange() const { return Exchange::models; }
   virtual std::vector<ChannelSpec> channels() const = 0;
-  virtual int states() const { return 0; }
+  // The names of its state vectors, as checkpoints have them.
+  virtual std::vector<std::string> states() const { return {}; }
+  virtual AtViewChange at_view_change() const { return AtViewChange::keep; }
+  // Of a step with all its rounds; in one with fewer (BucketStep::rounds) the last ones find nothing to do.
   virtual int phases() const { return 1; }
+  // Rounds of the schedule that a step with mixing takes, at most.
+  virtual int rounds_per_step() const { return 1; }
   virtual bool needs_directed_schedule() const { return false; }
   // True when gradients take part in a mix like models do, so that whatever scales them must be known
   // beforehand (Gradient::factor is not set).
@@ -97,10 +127,9 @@ class Algorithm {
   virtual void run(int phase, BucketStep<T>& bucket) const = 0;
 };
 
-// awc (adapt while communicate), atc (adapt then combine), dsgt (gradient tracking), sgp (stochastic gradient
-// push), allreduce, none. InputError for anything else.
+// The method of that name; kith/optim/methods.h lists them. InputError for anything else.
 template <class T>
-std::unique_ptr<Algorithm<T>> make_algorithm(std::string_view name);
+std::unique_ptr<Algorithm<T>> make_algorithm(std::string_view name, const MethodOptions& options = {});
 
 std::vector<std::string> algorithm_names();
 // InputError as above.

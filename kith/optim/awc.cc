@@ -21,10 +21,10 @@ class Awc final : public Algorithm<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Algorithm<T>> make_awc() {
+std::unique_ptr<Algorithm<T>> make_awc(const MethodOptions&) {
   return std::make_unique<Awc<T>>();
 }
-template std::unique_ptr<Algorithm<float>> make_awc<float>();
-template std::unique_ptr<Algorithm<double>> make_awc<double>();
+template std::unique_ptr<Algorithm<float>> make_awc<float>(const MethodOptions&);
+template std::unique_ptr<Algorithm<double>> make_awc<double>(const MethodOptions&);
 
 }  // namespace kith::optim

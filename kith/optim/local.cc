@@ -28,17 +28,17 @@ class Local final : public Algorithm<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Algorithm<T>> make_allreduce() {
+std::unique_ptr<Algorithm<T>> make_allreduce(const MethodOptions&) {
   return std::make_unique<Local<T>>(Exchange::gradients);
 }
-template std::unique_ptr<Algorithm<float>> make_allreduce<float>();
-template std::unique_ptr<Algorithm<double>> make_allreduce<double>();
+template std::unique_ptr<Algorithm<float>> make_allreduce<float>(const MethodOptions&);
+template std::unique_ptr<Algorithm<double>> make_allreduce<double>(const MethodOptions&);
 
 template <class T>
-std::unique_ptr<Algorithm<T>> make_none() {
+std::unique_ptr<Algorithm<T>> make_none(const MethodOptions&) {
   return std::make_unique<Local<T>>(Exchange::nothing);
 }
-template std::unique_ptr<Algorithm<float>> make_none<float>();
-template std::unique_ptr<Algorithm<double>> make_none<double>();
+template std::unique_ptr<Algorithm<float>> make_none<float>(const MethodOptions&);
+template std::unique_ptr<Algorithm<double>> make_none<double>(const MethodOptions&);
 
 }  // namespace kith::optim

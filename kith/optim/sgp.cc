@@ -10,8 +10,7 @@ namespace {
 template <class T>
 class Sgp final : public Algorithm<T> {
  public:
-  std::vector<ChannelSpec> channels() const override { return {{"pushed", false}}; }
-  int states() const override { return 0; }
+  std::vector<ChannelSpec> channels() const override { return {{"pushed", false, true}}; }
   int phases() const override { return 2; }
   bool needs_directed_schedule() const override { return true; }
 
@@ -19,11 +18,17 @@ class Sgp final : public Algorithm<T> {
     if (phase == 0) {
       for (const SegmentView& s : b.segments()) {
         const kernels::Source w{b.model(s), dtype_of<T>(), b.weight()};  // w = y z
-        b.step(s, {{&w, 1}, 1}, b.outgoing(0, s));
+        b.step(s, {{&w, 1}, 1}, b.mixes() ? b.outgoing(0, s) : b.next_model(s));
       }
-      b.publish(0);
+      if (b.mixes()) return b.publish(0);
+      b.run_passes();
+      for (const SegmentView& s : b.segments()) {
+        const kernels::Source w{b.model(s), dtype_of<T>(), 1 / b.weight()};
+        b.mix(s, {{&w, 1}, 1}, b.next_model(s));
+      }
       return;
     }
+    if (!b.mixes()) return;
     const gossip::Gathered& neighbours = b.gather(0);
     const double y = neighbours.report().weight;
     for (const SegmentView& s : b.segments()) {
@@ -37,10 +42,10 @@ class Sgp final : public Algorithm<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<Algorithm<T>> make_sgp() {
+std::unique_ptr<Algorithm<T>> make_sgp(const MethodOptions&) {
   return std::make_unique<Sgp<T>>();
 }
-template std::unique_ptr<Algorithm<float>> make_sgp<float>();
-template std::unique_ptr<Algorithm<double>> make_sgp<double>();
+template std::unique_ptr<Algorithm<float>> make_sgp<float>(const MethodOptions&);
+template std::unique_ptr<Algorithm<double>> make_sgp<double>(const MethodOptions&);
 
 }  // namespace kith::optim
