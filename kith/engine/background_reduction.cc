@@ -7,7 +7,7 @@
 
 namespace kith::engine {
 
-BackgroundReduction::BackgroundReduction(const World& world, BackgroundReductionOptions options)
+BackgroundReduction::BackgroundReduction(const WorldParts& world, BackgroundReductionOptions options)
     : world_(world),
       options_(std::move(options)),
       buckets_of_(options_.segments),

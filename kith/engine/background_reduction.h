@@ -3,10 +3,10 @@
 #include <span>
 #include <vector>
 
+#include "kith/base/job_threads.h"
 #include "kith/engine/bucket.h"
-#include "kith/engine/job_threads.h"
 #include "kith/engine/segment.h"
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
 
 namespace kith::engine {
 
@@ -22,7 +22,7 @@ struct BackgroundReductionOptions {
 // are final. One thread calls it.
 class BackgroundReduction {
  public:
-  BackgroundReduction(const World& world, BackgroundReductionOptions options);
+  BackgroundReduction(const WorldParts& world, BackgroundReductionOptions options);
 
   // Segment i's gradient is final.
   void ready(std::size_t segment, const SegmentInput& input);
@@ -38,7 +38,7 @@ class BackgroundReduction {
  private:
   void submit_complete();
 
-  const World& world_;
+  const WorldParts& world_;
   const BackgroundReductionOptions options_;
   std::vector<std::vector<std::size_t>> buckets_of_;  // by segment
   std::vector<SegmentInput> inputs_;                  // of the step under way

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,11 +16,18 @@ namespace kith::engine {
 // What a bucket is told about a step; all but the rounds is the same for all buckets.
 struct StepContext {
   std::int64_t step = 0;
-  graph::WorkerRound now;   // this step's round; oneself alone when the trigger does not fire
-  graph::WorkerRound next;  // the next step's
+  int rounds = 1;                  // 0: it does not mix
+  std::int64_t rounds_before = 0;  // of all steps before
+  std::vector<graph::WorkerRound>
+      now;                  // this step's rounds, at least one; oneself alone where it does not mix
+  graph::WorkerRound next;  // the next step's first
+  bool next_mixes = true;
+  graph::WorkerRound coming;      // the first of the next step that mixes
+  bool measures_updates = false;  // StepReport::update_squares is wanted
   double gradient_scale = 1;
   const double* gradient_factor = nullptr;  // on the device, once it has come so far; null: none
   bool skip = false;                        // gradients are not used
+  std::optional<Deadline> deadline = {};    // of the step's rounds; none: EngineOptions::patience from now
 };
 
 // A bucket at work, whatever its element type. Segments are named by their index in the engine's table.
@@ -49,6 +57,8 @@ class Bucket {
   // order of the buckets. `ready`: when the gradients are in place.
   virtual void reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
                                 Deadline deadline) = 0;
+  // Who did not take part in the averaging, if anybody did not.
+  virtual std::optional<WorkerId> missing() const = 0;
   // Writes the averaged gradients to `to`, by segment, and marks those that there are. The step
   // that follows uses its inputs' gradients.
   virtual void hand_out_means(std::span<void* const> to, std::vector<bool>& there) = 0;
@@ -56,7 +66,7 @@ class Bucket {
   virtual void add_gradients(std::span<const SegmentInput> inputs,
                              std::vector<kernels::Vector>& gradients) const = 0;
 
-  // Returns the squared consensus distance.
+  // Returns the squared consensus distance. `to` may be empty.
   virtual double average(Collectives& collectives, std::span<void* const> to, Deadline deadline) = 0;
   virtual double squared_consensus_distance(Collectives& collectives, Deadline deadline) = 0;
 

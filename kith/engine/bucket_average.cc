@@ -8,7 +8,7 @@
 namespace kith::engine {
 
 template <class T>
-void share_start(BucketModel<T>& model, gossip::Collective<T>& all, Deadline deadline) {
+void share_start(BucketModel<T>& model, gossip::Tree<T>& all, Deadline deadline) {
   model.for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
     std::vector<T> piece = model.read(first, count);
     all.broadcast(piece, 0, deadline);
@@ -17,7 +17,7 @@ void share_start(BucketModel<T>& model, gossip::Collective<T>& all, Deadline dea
 }
 
 template <class T>
-double average(const BucketModel<T>& model, gossip::Collective<T>& all, std::span<void* const> to,
+double average(const BucketModel<T>& model, gossip::Tree<T>& all, std::span<void* const> to,
                const std::string& what, Deadline deadline) {
   kernels::Queue& queue = model.queue();
   const DType type = model.plan().type;
@@ -30,6 +30,7 @@ double average(const BucketModel<T>& model, gossip::Collective<T>& all, std::spa
     std::vector<T> averaged = own;
     require_everybody(all.mean(averaged, deadline), what);
     distance += all.squared_consensus_distance(own, averaged, deadline);
+    if (to.empty()) return;
     const T* mean = averaged.data();
     if (!scratch.empty()) {
       queue.copy_now(scratch.data(), averaged.data(), count * sizeof(T));
@@ -46,8 +47,7 @@ double average(const BucketModel<T>& model, gossip::Collective<T>& all, std::spa
 }
 
 template <class T>
-double squared_consensus_distance(const BucketModel<T>& model, gossip::Collective<T>& all,
-                                  Deadline deadline) {
+double squared_consensus_distance(const BucketModel<T>& model, gossip::Tree<T>& all, Deadline deadline) {
   double sum = 0;
   model.for_chunks(all.capacity(), [&](std::size_t first, std::size_t count) {
     const std::vector<T> piece = model.read(first, count);
@@ -56,13 +56,13 @@ double squared_consensus_distance(const BucketModel<T>& model, gossip::Collectiv
   return sum;
 }
 
-template void share_start(BucketModel<float>&, gossip::Collective<float>&, Deadline);
-template void share_start(BucketModel<double>&, gossip::Collective<double>&, Deadline);
-template double average(const BucketModel<float>&, gossip::Collective<float>&, std::span<void* const>,
+template void share_start(BucketModel<float>&, gossip::Tree<float>&, Deadline);
+template void share_start(BucketModel<double>&, gossip::Tree<double>&, Deadline);
+template double average(const BucketModel<float>&, gossip::Tree<float>&, std::span<void* const>,
                         const std::string&, Deadline);
-template double average(const BucketModel<double>&, gossip::Collective<double>&, std::span<void* const>,
+template double average(const BucketModel<double>&, gossip::Tree<double>&, std::span<void* const>,
                         const std::string&, Deadline);
-template double squared_consensus_distance(const BucketModel<float>&, gossip::Collective<float>&, Deadline);
-template double squared_consensus_distance(const BucketModel<double>&, gossip::Collective<double>&, Deadline);
+template double squared_consensus_distance(const BucketModel<float>&, gossip::Tree<float>&, Deadline);
+template double squared_consensus_distance(const BucketModel<double>&, gossip::Tree<double>&, Deadline);
 
 }  // namespace kith::engine

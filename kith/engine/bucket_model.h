@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kith/engine/bucketing.h"
-#include "kith/engine/channel.h"
+#include "kith/gossip/channel.h"
 #include "kith/kernels/device.h"
 #include "kith/kernels/kernels.h"
 
@@ -44,7 +44,7 @@ class BucketModel {
   std::size_t master_bytes() const { return master_.bytes(); }
 
   // Alternating: the slots it lies in, from before the first use on, and the version that it is now.
-  void lie_in(const Channel<T>& slots) { slots_ = &slots; }
+  void lie_in(const gossip::Channel<T>& slots) { slots_ = &slots; }
   void set_version(std::uint64_t version) { version_ = version; }
 
   T* home(const BucketPart& part) const;
@@ -81,7 +81,7 @@ class BucketModel {
   std::vector<std::size_t> indices_;
   std::vector<BucketPart> parts_;
   kernels::Buffer master_;  // staged 16-bit parameters
-  const Channel<T>* slots_ = nullptr;
+  const gossip::Channel<T>* slots_ = nullptr;
   std::uint64_t version_ = 0;
 };
 

@@ -33,7 +33,7 @@ class BucketState {
   double weight() const { return weight_; }
   void set_weight(double weight) { weight_ = weight; }
 
-  // To be read, or filled before take().
+  // To be read, or filled before take(); until then it hands out the same memory again, as it was filled.
   void spans(std::vector<StateSpan>& spans);
   // What spans() gave out may have been filled since.
   void take();
@@ -42,13 +42,14 @@ class BucketState {
 
  private:
   // The blocks of state where they lie.
-  struct Place {
+  struct Block {
     std::string name;
     std::byte* data = nullptr;
     std::size_t bytes = 0;
     bool on_device = true;
+    bool of_algorithm = false;
   };
-  std::vector<Place> places();
+  std::vector<Block> blocks();
 
   BucketModel<T>& model_;
   const BucketStateOptions options_;
@@ -56,6 +57,7 @@ class BucketState {
   std::vector<std::int64_t> steps_;
   double weight_ = 1;
   std::vector<std::vector<std::byte>> saved_;  // asynchronous devices: what spans() gave out
+  bool taken_ = false;
 };
 
 }  // namespace kith::engine

@@ -5,15 +5,15 @@
 #include <string_view>
 #include <type_traits>
 
-#include "kith/engine/world.h"
-#include "kith/gossip/collective.h"
+#include "kith/engine/world_parts.h"
+#include "kith/gossip/tree.h"
 
 namespace kith::engine {
 
 struct CollectivesOptions {
   std::string name;  // of the windows
   Clock::Duration patience{};
-  std::size_t count = std::size_t{1} << 19;  // elements of a window
+  std::size_t count = std::size_t{1} << 19;  // elements of a vector, at most
 };
 
 // Rare operations with every member of a world, for both types an engine computes in. Windows are opened at
@@ -21,11 +21,11 @@ struct CollectivesOptions {
 class Collectives {
  public:
   // `world` outlives this.
-  Collectives(const World& world, CollectivesOptions options);
+  Collectives(const WorldParts& world, CollectivesOptions options);
   ~Collectives();
 
   template <class T>
-  gossip::Collective<T>& of() {
+  gossip::Tree<T>& of() {
     if constexpr (std::is_same_v<T, float>) {
       return opened(f32_);
     } else {
@@ -37,12 +37,12 @@ class Collectives {
   template <class T>
   struct Opened {
     std::unique_ptr<kernels::Kernels<T>> kernels;  // of the host
-    std::unique_ptr<gossip::Collective<T>> collective;
+    std::unique_ptr<gossip::Tree<T>> tree;
   };
   template <class T>
-  gossip::Collective<T>& opened(Opened<T>& of_type);
+  gossip::Tree<T>& opened(Opened<T>& of_type);
 
-  const World& world_;
+  const WorldParts& world_;
   const CollectivesOptions options_;
   Opened<float> f32_;
   Opened<double> f64_;

@@ -2,83 +2,113 @@
 
 #include <utility>
 
-#include "kith/engine/engine_impl.h"
+#include "kith/engine/view_follower.h"
 
 namespace kith::engine {
 
-Engine::Engine(World world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device)
-    : impl_(std::make_unique<Impl>(std::move(world), std::move(options), std::move(segments), device)) {}
+Engine::Engine(WorldParts world, EngineOptions options, std::vector<Segment> segments,
+               kernels::Device& device)
+    : views_(std::make_unique<ViewFollower>(std::move(world), std::move(options), std::move(segments),
+                                            device)) {}
 Engine::~Engine() = default;
 
 const EngineOptions& Engine::options() const {
-  return impl_->options();
+  return views_->now().options();
 }
-const World& Engine::world() const {
-  return impl_->world();
+const WorldParts& Engine::world() const {
+  return views_->now().world();
 }
 std::int64_t Engine::steps() const {
-  return impl_->steps();
+  return views_->now().steps();
 }
 Layout Engine::layout() const {
-  return impl_->layout();
+  return views_->now().layout();
 }
 std::size_t Engine::buckets() const {
-  return impl_->buckets();
+  return views_->now().buckets();
 }
 Cut Engine::cut() const {
-  return impl_->cut();
+  return views_->now().cut();
 }
 std::vector<std::size_t> Engine::bucket(std::size_t b) const {
-  return impl_->bucket(b).indices();
+  return views_->now().bucket(b).indices();
 }
 void* Engine::data(std::size_t segment) const {
-  return impl_->bucket_of(segment).data(segment);
+  return views_->now().bucket_of(segment).data(segment);
 }
 std::vector<void*> Engine::places(std::size_t segment) const {
-  return impl_->bucket_of(segment).places(segment);
+  return views_->now().bucket_of(segment).places(segment);
 }
 
 void Engine::start() {
-  impl_->start();
+  if (!views_->joined()) views_->now().start();
 }
 void Engine::restore(std::int64_t step) {
-  impl_->restore(step);
+  views_->now().restore(step);
 }
 void Engine::resume() {
-  impl_->resume();
+  views_->now().resume();
 }
 
 StepReport Engine::step(std::span<const SegmentInput> inputs, const StepOptions& options) {
-  return impl_->step(inputs, options);
+  return views_->step(inputs, options);
 }
 void Engine::gradient_ready(std::size_t segment, const SegmentInput& input) {
-  impl_->gradient_ready(segment, input);
+  views_->now().gradient_ready(segment, input);
 }
 double Engine::gradient_norm(std::span<const SegmentInput> inputs) {
-  return impl_->gradient_norm(inputs);
+  return views_->gradient_norm(inputs);
+}
+
+void Engine::square_gradients(std::span<const SegmentInput> inputs, double* to) {
+  views_->square_gradients(inputs, to);
 }
 std::vector<bool> Engine::mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to) {
-  return impl_->mean_gradients(inputs, to);
+  return views_->mean_gradients(inputs, to);
 }
 
 double Engine::average(std::span<void* const> to) {
-  return impl_->average(to);
+  return views_->average(to);
 }
 double Engine::consensus_distance() {
-  return impl_->consensus_distance();
+  return views_->consensus_distance();
+}
+void Engine::mean(std::span<double> numbers) {
+  views_->mean(numbers);
+}
+void Engine::share(std::span<double> numbers) {
+  views_->now().share(numbers);
+}
+void Engine::finish() {
+  views_->finish();
+}
+const std::vector<WorkerId>& Engine::left() const {
+  return views_->left();
+}
+const std::optional<Joined>& Engine::joined() const {
+  return views_->joined();
+}
+void Engine::give_along(std::function<std::vector<std::byte>()> extra) {
+  views_->give_along(std::move(extra));
+}
+std::int64_t Engine::view_began() const {
+  return views_->began();
+}
+std::int64_t Engine::operations() const {
+  return views_->operations();
 }
 void Engine::average_inside(std::span<double> numbers) {
-  impl_->average_inside(numbers);
+  views_->now().average_inside(numbers);
 }
 std::vector<double> Engine::gather(double value) {
-  return impl_->gather(value);
+  return views_->gather(value);
 }
 
 std::vector<StateSpan> Engine::state() {
-  return impl_->state();
+  return views_->now().state();
 }
 MemoryUse Engine::memory() const {
-  return impl_->memory();
+  return views_->now().memory();
 }
 
 }  // namespace kith::engine

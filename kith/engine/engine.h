@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -8,13 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "kith/base/error.h"
 #include "kith/base/ids.h"
 #include "kith/engine/options.h"
 #include "kith/engine/segment.h"
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
+#include "kith/gossip/consensus_sample.h"
 #include "kith/kernels/device.h"
 
 namespace kith::engine {
+
+class ViewFollower;
 
 // What a step does with gradients that hold inf or NaN.
 //   use   what plain arithmetic does
@@ -31,14 +37,30 @@ struct StepOptions {
   NonFinite non_finite = NonFinite::use;
 };
 
+// What a step took of one neighbour.
+struct PeerRead {
+  WorkerId peer;
+  std::int64_t steps = 0;         // of that worker's, whose gradients are in it
+  gossip::ConsensusSample apart;  // how far from one's own; nothing where it was not looked at
+};
+
 struct StepReport {
   std::int64_t step = 0;         // the step just done, from 0
   Clock::Duration waited{};      // for neighbours, while the step stood still
   std::uint64_t bytes_read = 0;  // of neighbours' models
   std::uint64_t bytes_published = 0;
   double missing_weight = 0;
+  std::vector<PeerRead> read;  // each neighbour once; nobody where gradients are averaged
   std::vector<WorkerId> late;  // each once
   std::vector<WorkerId> lost;
+  // The view that the step ended in (EngineOptions::reforms); another one than before where somebody is gone.
+  std::uint32_t view = 0;
+  // Against the models that were read in the first round; nothing where they are not in host memory.
+  gossip::ConsensusSample consensus;
+  int rounds = 0;       // of the schedule that it took
+  bool capped = false;  // control (EngineOptions::control) wanted more
+  // Squared norm of what the optimizer did to the model, from a sample; only where control goes by it.
+  double update_squares = 0;
   // Of the whole gradient, scaled, before clipping; valid where max_norm or NonFinite::skip asked for it.
   // get() waits until the device has computed it.
   std::shared_future<double> gradient_norm;
@@ -49,6 +71,21 @@ struct StepReport {
 struct StateSpan {
   std::string name;
   std::span<std::byte> bytes;
+  bool of_algorithm = false;
+  bool of_view = false;  // of the windows among these members: it begins anew with others
+};
+
+// An operation with everybody that the others had finished and left behind when a member was lost: it cannot
+// be made up for. The engine is as good as before.
+class Overtaken : public Error {
+ public:
+  using Error::Error;
+};
+
+// What a worker that joined a running job got, besides the model.
+struct Joined {
+  std::int64_t step = 0;         // steps that the donor had done when its state was copied
+  std::vector<std::byte> extra;  // what it gave along (Engine::give_along)
 };
 
 // Bytes that the engine itself holds per purpose; the model's gradients and activations are not its own.
@@ -70,7 +107,12 @@ class Engine {
  public:
   // Opens the windows together with all members. InputError for a bad combination of options. Segments and
   // gradients lie on `device`, and so does what the engine itself keeps; the device outlives it.
-  Engine(World world, EngineOptions options, std::vector<Segment> segments,
+  //
+  // A newcomer (WorldParts::newcomer) takes over the state of a member while everybody trains, and is one
+  // itself when this returns: steps() is then that of the others, and start() does nothing. The shape in its
+  // options is not looked at. InputError when it does not fit the job, launch::TooLate when that is over;
+  // bounded by options.patience.
+  Engine(WorldParts world, EngineOptions options, std::vector<Segment> segments,
          kernels::Device& device = kernels::host_device());
   // A second at most, whatever the neighbours do: waits for them are cancelled.
   ~Engine();
@@ -78,7 +120,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   const EngineOptions& options() const;
-  const World& world() const;
+  const WorldParts& world() const;
 
   // Makes everybody's model rank 0's (unless options.same_start is false) and publishes the first version.
   void start();
@@ -87,15 +129,18 @@ class Engine {
   // asynchronous device the step's work is on the compute queue when this returns, and gradients may be
   // overwritten by work put there later (Note [Put off until the device is done]).
   //
+  // With EngineOptions::reforms it begins by moving to the next view, where one was called for; a worker that
+  // the others have gone on without gets launch::LeftOut.
+  //
   // A step that throws leaves the model half stepped: the engine is of no use afterwards. Every later step,
   // collective operation and state() is an Error that names the first failure.
   StepReport step(std::span<const SegmentInput> inputs, const StepOptions& options);
   std::int64_t steps() const;  // done so far
 
-  // Where segment i's parameter lies now. Changes with every step in the alternating layout, never in the
-  // staged one.
+  // Where segment i's parameter lies now. Changes with every step in the alternating layout, and in it with
+  // every view (also in a collective operation); never in the staged one.
   void* data(std::size_t segment) const;
-  // All places it can ever lie in (one, or two).
+  // All places it can lie in (one, or two), until the view changes.
   std::vector<void*> places(std::size_t segment) const;
   Layout layout() const;  // alternating or staged
 
@@ -108,6 +153,9 @@ class Engine {
   // and where gradients are averaged for the averages.
   double gradient_norm(std::span<const SegmentInput> inputs);
 
+  // The sum of their squares, to `to` on the device, in the order of its compute queue: waits for no device.
+  void square_gradients(std::span<const SegmentInput> inputs, double* to);
+
   // Where gradients are averaged: waits until they are and writes the mean of segment i's to to[i], on
   // the device, in the segment's own type; it may be the gradient itself. False for a segment of which nobody
   // has one, whose to[i] stays as it is. The next step takes the gradients of its own inputs for the means,
@@ -115,17 +163,41 @@ class Engine {
   std::vector<bool> mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to);
 
   // Collective operations: every member calls them after the same step. Bounded by options.patience; Error
-  // when a member is missing. They go through host memory, and wait for the device.
+  // when a member is missing, or with EngineOptions::reforms done among the others, but for Overtaken. They
+  // go through host memory, and wait for the device.
   // Writes the members' mean of segment i to `to[i]`, on the device, in the segment's own type. Returns the
   // consensus distance.
   double average(std::span<void* const> to);
   double consensus_distance();
+  // The numbers become their mean over all members, the same bits on all of them.
+  void mean(std::span<double> numbers);
+  // The numbers become rank 0's. Before the first step: nobody is replaced in it.
+  void share(std::span<double> numbers);
   // Collective among the workers of a node that is one model (EngineOptions::inside): the numbers become
   // their mean, the same bits on all of them. Else nothing.
   void average_inside(std::span<double> numbers);
-  // Everybody's value in rank order; a missing member's is NaN. Whoever has called it has also let go of all
+  // Everybody's value in rank order, of the view in which it was done. Without views a missing member's is
+  // NaN, and so may be others' that would have come with it. Whoever has called it has also let go of all
   // that it read of others' models.
   std::vector<double> gather(double value);
+
+  // With EngineOptions::reforms: this worker leaves, on purpose. The others agree on a view without it; until
+  // that begins it mixes on, without gradients, and in push-sum it hands its mass over. Nothing but the
+  // destructor may follow. Else nothing happens, and the others miss it.
+  void finish();
+  // Who has left so, in all views so far.
+  const std::vector<WorkerId>& left() const;
+  // In a newcomer: what it began with.
+  const std::optional<Joined>& joined() const;
+  // What a newcomer is to get along with the state: called by the thread that steps, between two steps, on
+  // whichever member is its donor.
+  void give_along(std::function<std::vector<std::byte>()> extra);
+
+  // The step at which the view that stands began; 0 for the first. The same on all its members.
+  std::int64_t view_began() const;
+  // Collective operations done so far; the same on workers that are at the same point of their programs,
+  // whatever views there were. For names of what they agree on through the Store.
+  std::int64_t operations() const;
 
   // State to save after a step; with the step number it is everything. In host memory, valid until the next
   // step.
@@ -142,8 +214,9 @@ class Engine {
   std::vector<std::size_t> bucket(std::size_t b) const;
 
  private:
+  friend class ViewFollower;
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<ViewFollower> views_;
 };
 
 }  // namespace kith::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "kith/base/check.h"
@@ -10,6 +11,7 @@
 #include "kith/engine/model_cut.h"
 #include "kith/engine/node_schedule.h"
 #include "kith/engine/typed_bucket.h"
+#include "kith/optim/methods.h"
 
 namespace kith::engine {
 namespace {
@@ -25,7 +27,7 @@ optim::OptimizerOptions local_rule(const EngineOptions& options) {
   return options.external_optimizer ? optim::OptimizerOptions{.name = "sgd"} : options.optimizer;
 }
 
-std::unique_ptr<graph::Schedule> schedule_of(const World& world, const EngineOptions& options) {
+std::unique_ptr<graph::Schedule> schedule_of(const WorldParts& world, const EngineOptions& options) {
   const graph::Shape& shape = options.schedule.shape;
   if (shape.workers() != world.size()) {
     throw InputError(
@@ -37,8 +39,8 @@ std::unique_ptr<graph::Schedule> schedule_of(const World& world, const EngineOpt
 }
 
 // Those with whom gradients are averaged: everybody, or one's node.
-World mates_of(const World& world, const EngineOptions& options) {
-  World mates = world;
+WorldParts mates_of(const WorldParts& world, const EngineOptions& options) {
+  WorldParts mates = world;
   if (!nodes_are_models(options)) return mates;
   const graph::Shape& shape = options.schedule.shape;
   const int node = shape.node_of(world.rank());
@@ -47,7 +49,12 @@ World mates_of(const World& world, const EngineOptions& options) {
   return mates;
 }
 
-World with_transport(World world, comm::Transport& transport) {
+// Views are told apart by the names of their windows.
+std::string prefix_of(const Members& members) {
+  return members.view == 0 ? "" : cat("view ", members.view, "/");
+}
+
+WorldParts with_transport(WorldParts world, comm::Transport& transport) {
   world.transport = &transport;
   return world;
 }
@@ -56,39 +63,48 @@ World with_transport(World world, comm::Transport& transport) {
 
 template <class T>
 Rules<T>::Rules(const EngineOptions& options)
-    : algorithm(optim::make_algorithm<T>(options.algorithm)),
+    : algorithm(optim::make_algorithm<T>(options.algorithm, options.method)),
       local(optim::make_local_step<T>(local_rule(options))) {}
 
-Engine::Impl::Impl(World world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device)
-    : transport_(*world.transport),
-      world_(with_transport(std::move(world), transport_)),
+Engine::Impl::Impl(WorldParts world, EngineOptions options, std::vector<Segment> segments,
+                   kernels::Device& device, const EngineWaits& waits)
+    : transport_(*world.transport, prefix_of(world.members), waits.rounds),
+      rare_(*world.transport, prefix_of(world.members), waits.operations),
+      world_(with_transport(world, transport_)),
+      everybody_(with_transport(std::move(world), rare_)),
       options_(std::move(options)),
       segments_(std::move(segments)),
       rules32_((validate(options_), options_)),
       rules64_(options_),
       schedule_(schedule_of(world_, options_)),
       mates_(mates_of(world_, options_)),
-      collectives_(world_, {options_.name + "/all", options_.patience}),
+      collectives_(everybody_, {options_.name + "/all", options_.patience}),
       inside_(mates_, {cat(options_.name, "/inside/", mates_.members.workers.front().value, "/all"),
                        options_.patience, kInsideNumbers}),
       work_(device),
+      round_patience_({.longest = options_.patience}),
       failure_(world_.self()) {
   require_matching_schedule();
   if (averages_gradients(options_)) {
     reducers_ = world_.device_reducers(
-        {cat(options_.name, "/gradient/", mates_.members.workers.front().value), world_.transport,
-         world_.store, mates_.members, world_.clock, &device, deadline(), transport_.cancellation()});
+        {cat(prefix_of(world_.members), options_.name, "/gradient/", mates_.members.workers.front().value),
+         world_.transport, world_.store, mates_.members, world_.clock, &device, deadline(),
+         transport_.cancellation()});
   }
   make_buckets();
+  std::size_t parameters = 0;
+  for (const Segment& segment : segments_)
+    parameters += segment.count;
+  pace_ = make_pace(everybody_, options_, *schedule_, parameters);
   if (averages_gradients(options_)) open_reduction();
 }
 
 // Threads that wait for a neighbour end first. What was put off uses everything else, and so may the device.
 Engine::Impl::~Impl() {
   transport_.cancel();
+  rare_.cancel();
   try {
-    work_.completions.drain();
-    kernels::wait(work_.device.compute().mark());
+    wait_for_device();
   } catch (const std::exception& e) {
     world_.log->error(cat(world_.self(), ", end of ", options_.name, ": ", e.what()));
   }
@@ -101,15 +117,15 @@ void Engine::Impl::require_matching_schedule() const {
     return;
   throw InputError(cat("algorithm '", options_.algorithm, "' with topology '", schedule_->name(), "'"),
                    "topology",
-                   schedule_->directed() ? "a directed topology needs algorithm 'sgp'"
-                                         : "'sgp' needs a directed topology, such as exp-directed");
+                   schedule_->directed() ? "a directed topology needs algorithm 'sgp' or 'q-push'"
+                                         : "it needs a directed topology, such as exp-directed");
 }
 
 void Engine::Impl::make_buckets() {
   const bool exchanges = rules32_.algorithm->exchange() == optim::Exchange::models;
   if (exchanges &&
       gossip::HopSizes::of(*schedule_, gossip::machines_of(*world_.transport, world_.members), 1).any()) {
-    comm_threads_ = std::make_unique<CommThreads>();
+    comm_threads_ = std::make_unique<gossip::CommThreads>();
   }
   ModelCut cut = cut_model(segments_, options_, *schedule_, exchanges);
   const std::vector<BucketPlan>& plans = cut.plans;
@@ -138,12 +154,14 @@ std::unique_ptr<Bucket> Engine::Impl::make_bucket(const Rules<T>& rules, std::si
   bucket.reducers = reducers_.get();
   bucket.moved_outside = options_.external_optimizer;
   bucket.patience = options_.patience;
+  bucket.codec = options_.codec;
+  bucket.consensus_step = options_.consensus_step;
   bucket.schedule = schedule_.get();
   bucket.threads = comm_threads_.get();
   bucket.work = &work_;
   const auto channels = rules.algorithm->channels();
   const bool can_alternate = !channels.empty() && channels.front().is_model && bucket.wire == dtype_of<T>() &&
-                             !options_.external_optimizer;
+                             options_.codec.empty() && !options_.external_optimizer;
   bucket.layout = layout_of(plan, can_alternate, bucket.wire);
   if (bucket.layout == Layout::alternating) layout_ = Layout::alternating;
   return std::make_unique<TypedBucket<T>>(world_, bucket, *rules.algorithm, *rules.local, segments_);
@@ -189,11 +207,13 @@ void Engine::Impl::start() {
 void Engine::Impl::restore(std::int64_t step) {
   KITH_CHECK(!started_, "an engine starts once");
   steps_ = step;
+  pace_->begin_at(step);
   for (const auto& bucket : buckets_)
     bucket->adopt(step, segments_);
 }
 
 void Engine::Impl::resume() {
+  pace_->resume();
   publish_first();
   if (nodes_are_models(options_)) require_same_state();
 }
@@ -223,15 +243,49 @@ void Engine::Impl::require_same_state() {
 }
 
 void Engine::Impl::publish_first() {
+  pace_->begin_step();
   const std::vector<StepContext> first = contexts({});
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     buckets_[b]->publish_first(first[b]);
   started_ = true;
 }
 
+void Engine::Impl::wait_for_device() {
+  work_.completions.drain();
+  kernels::wait(work_.device.compute().mark());
+}
+
+void Engine::Impl::interrupt_operations() {
+  rare_.cancel();
+}
+
+void Engine::Impl::interrupt_gradients() {
+  if (averages_gradients(options_)) transport_.cancel();
+}
+
+bool Engine::Impl::has_outer_state() const {
+  return optim::method_of(options_.algorithm).takes_outer;
+}
+
+void Engine::Impl::share_state(Rank root, Take take) {
+  gossip::Tree<float>& all = collectives_.of<float>();
+  std::vector<float> piece;
+  for (const StateSpan& span : state()) {
+    for (std::size_t first = 0; first < span.bytes.size(); first += all.capacity() * sizeof(float)) {
+      const auto part =
+          span.bytes.subspan(first, std::min(all.capacity() * sizeof(float), span.bytes.size() - first));
+      KITH_CHECK_EQ(part.size() % sizeof(float), std::size_t{0}, span.name);
+      piece.resize(part.size() / sizeof(float));
+      std::memcpy(piece.data(), part.data(), part.size());
+      all.broadcast(piece, root, deadline());
+      if (take == Take::yes) std::memcpy(part.data(), piece.data(), part.size());
+    }
+  }
+}
+
 double Engine::Impl::average(std::span<void* const> to) {
   failure_.check();
-  KITH_CHECK_EQ(to.size(), segments_.size(), "one destination per segment");
+  KITH_CHECK(to.empty() || to.size() == segments_.size(), "one destination per segment, or none");
   double sum = 0;
   for (const auto& bucket : buckets_)
     sum += bucket->average(collectives_, to, deadline());
@@ -249,7 +303,7 @@ double Engine::Impl::consensus_distance() {
 void Engine::Impl::average_inside(std::span<double> numbers) {
   failure_.check();
   if (!nodes_are_models(options_)) return;
-  gossip::Collective<double>& mates = inside_.of<double>();
+  gossip::Tree<double>& mates = inside_.of<double>();
   for (std::size_t first = 0; first < numbers.size(); first += mates.capacity()) {
     const std::size_t count = std::min(mates.capacity(), numbers.size() - first);
     require_everybody(mates.mean(numbers.subspan(first, count), deadline()),
@@ -257,10 +311,26 @@ void Engine::Impl::average_inside(std::span<double> numbers) {
   }
 }
 
-std::vector<double> Engine::Impl::gather(double value) {
+void Engine::Impl::mean(std::span<double> numbers) {
+  failure_.check();
+  gossip::Tree<double>& all = collectives_.of<double>();
+  for (std::size_t first = 0; first < numbers.size(); first += all.capacity()) {
+    const std::size_t count = std::min(all.capacity(), numbers.size() - first);
+    require_everybody(all.mean(numbers.subspan(first, count), deadline()), cat(world_.self(), ", a mean"));
+  }
+}
+
+void Engine::Impl::share(std::span<double> numbers) {
+  failure_.check();
+  gossip::Tree<double>& all = collectives_.of<double>();
+  for (std::size_t first = 0; first < numbers.size(); first += all.capacity())
+    all.broadcast(numbers.subspan(first, std::min(all.capacity(), numbers.size() - first)), 0, deadline());
+}
+
+std::vector<double> Engine::Impl::gather(double value, std::optional<WorkerId>* missing) {
   failure_.check();
   work_.completions.drain();
-  return collectives_.of<float>().gather(value, deadline());
+  return collectives_.of<float>().gather(value, deadline(), missing);
 }
 
 std::vector<StateSpan> Engine::Impl::state() {
@@ -268,6 +338,8 @@ std::vector<StateSpan> Engine::Impl::state() {
   std::vector<StateSpan> spans;
   for (const auto& bucket : buckets_)
     bucket->state(spans);
+  if (const std::span<std::byte> pace = pace_->state(); !pace.empty())
+    spans.push_back({options_.name + "/pace", pace, false, true});
   return spans;
 }
 

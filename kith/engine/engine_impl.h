@@ -10,11 +10,13 @@
 #include "kith/engine/background_reduction.h"
 #include "kith/engine/bucketing.h"
 #include "kith/engine/collectives.h"
-#include "kith/engine/comm_threads.h"
-#include "kith/engine/completions.h"
 #include "kith/engine/engine.h"
 #include "kith/engine/first_failure.h"
 #include "kith/engine/gradient_norm.h"
+#include "kith/engine/pace.h"
+#include "kith/engine/round_patience.h"
+#include "kith/gossip/comm_threads.h"
+#include "kith/gossip/completions.h"
 #include "kith/optim/algorithm.h"
 
 namespace kith::engine {
@@ -28,15 +30,27 @@ struct Rules {
   explicit Rules(const EngineOptions& options);
 };
 
+// Ends what an engine waits for, also while it is being made.
+struct EngineWaits {
+  std::shared_ptr<comm::Cancellation> rounds = std::make_shared<comm::Cancellation>();
+  std::shared_ptr<comm::Cancellation> operations = std::make_shared<comm::Cancellation>();
+
+  void cancel() const {
+    rounds->cancel();
+    operations->cancel();
+  }
+};
+
 // What engine.h says of the functions of the same name: engine_impl.cc builds and has what is rare,
 // engine_step.cc has the steps.
 class Engine::Impl {
  public:
-  Impl(World world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device);
+  Impl(WorldParts world, EngineOptions options, std::vector<Segment> segments, kernels::Device& device,
+       const EngineWaits& waits = {});
   ~Impl();
 
   const EngineOptions& options() const { return options_; }
-  const World& world() const { return world_; }
+  const WorldParts& world() const { return world_; }
   std::int64_t steps() const { return steps_; }
   Layout layout() const { return layout_; }
   const Cut& cut() const { return cut_; }
@@ -51,13 +65,36 @@ class Engine::Impl {
   StepReport step(std::span<const SegmentInput> inputs, const StepOptions& options);
   void gradient_ready(std::size_t segment, const SegmentInput& input);
   double gradient_norm(std::span<const SegmentInput> inputs);
+  void square_gradients(std::span<const SegmentInput> inputs, double* to);
   std::vector<bool> mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to);
   double average(std::span<void* const> to);
   double consensus_distance();
   void average_inside(std::span<double> numbers);
-  std::vector<double> gather(double value);
+  std::vector<double> gather(double value, std::optional<WorkerId>* missing = nullptr);
+  void mean(std::span<double> numbers);
+  void share(std::span<double> numbers);
   std::vector<StateSpan> state();
   MemoryUse memory() const;
+
+  // For ViewFollower.
+  // End waits that have no end when members stop where they are: in operations with everybody, and in the
+  // averaging of gradients. For good. From any thread.
+  void interrupt_operations();
+  void interrupt_gradients();
+  // Averages the gradients, before the step. Who was missing, if anybody was.
+  std::optional<WorkerId> reduce(std::span<const SegmentInput> inputs);
+  // Everybody's state becomes that of `root`, or only that of those who take it; between restore() and
+  // resume(). Collective.
+  enum class Take : std::uint8_t { no, yes };
+  void share_state(Rank root, Take take = Take::yes);
+  // Whether workers hold something beside their models that is meant to be the same on all of them.
+  bool has_outer_state() const;
+  void wait_for_device();
+  bool failed() const { return failure_.failed(); }
+  // Whether the algorithm's own state means nothing among other members.
+  bool tracks() const { return rules32_.algorithm->at_view_change() == optim::AtViewChange::reset; }
+  // Whether workers have push-sum weights, which add up to the mass of all.
+  bool carries_mass() const { return rules32_.algorithm->needs_directed_schedule(); }
 
  private:
   void require_matching_schedule() const;
@@ -72,22 +109,27 @@ class Engine::Impl {
   void require_whole_nodes(const StepReport& report) const;
   Deadline deadline() const { return world_.clock->now() + options_.patience; }
 
+  // Whether the deadline of a step's rounds sets itself.
+  bool patience_adapts() const;
+
   StepReport run_step(std::span<const SegmentInput> inputs, const StepOptions& options);
-  bool mixes(std::int64_t step) const { return (step + 1) % options_.mix_every == 0; }
-  graph::WorkerRound round(std::int64_t step, std::int64_t ahead) const;
+  std::vector<graph::WorkerRound> rounds(std::int64_t step, std::int64_t ahead) const;
   std::vector<StepContext> contexts(const StepContext& shared) const;
-  std::shared_future<double> measure(std::span<const SegmentInput> inputs, double scale);
+  GradientNorm& norm();
+  std::vector<kernels::Vector> gradients_of(std::span<const SegmentInput> inputs);
   void scale_gradients(std::span<const SegmentInput> inputs, const StepOptions& options, StepContext& now,
                        StepReport& report);
 
   comm::CancellableTransport transport_;
-  const World world_;  // with that transport
+  comm::CancellableTransport rare_;  // for operations with everybody
+  const WorldParts world_;           // with `transport_`
+  const WorldParts everybody_;       // with `rare_`
   const EngineOptions options_;
   const std::vector<Segment> segments_;
   const Rules<float> rules32_;
   const Rules<double> rules64_;
   const std::unique_ptr<graph::Schedule> schedule_;
-  const World mates_;                                 // with whom gradients are averaged, if at all
+  const WorldParts mates_;                            // with whom gradients are averaged, if at all
   std::unique_ptr<gossip::DeviceReducers> reducers_;  // null: gradients go through host memory
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::size_t> first_bucket_;  // by segment: where it begins
@@ -95,15 +137,17 @@ class Engine::Impl {
   Cut cut_;
   Collectives collectives_;
   Collectives inside_;  // with one's mates
-  DeviceWork work_;
+  gossip::DeviceWork work_;
   Layout layout_ = Layout::staged;
+  RoundPatience round_patience_;
   std::int64_t steps_ = 0;
   bool started_ = false;
   FirstFailure failure_;
   std::unique_ptr<GradientNorm> norm_;  // once somebody has asked
   // Last: they end before what their jobs use.
-  std::unique_ptr<BackgroundReduction> reduction_;  // null where gradients are not averaged
-  std::unique_ptr<CommThreads> comm_threads_;       // null when no group spans machines
+  std::unique_ptr<BackgroundReduction> reduction_;     // null where gradients are not averaged
+  std::unique_ptr<gossip::CommThreads> comm_threads_;  // null when no group spans machines
+  std::unique_ptr<Pace> pace_;
 };
 
 }  // namespace kith::engine

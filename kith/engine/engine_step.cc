@@ -15,11 +15,13 @@ void sort_unique(std::vector<WorkerId>& workers) {
 
 }  // namespace
 
-graph::WorkerRound Engine::Impl::round(std::int64_t step, std::int64_t ahead) const {
-  if (mixes(step)) return schedule_->round(world_.rank(), (step + 1) / options_.mix_every - 1 + ahead);
-  graph::WorkerRound alone;
-  alone.group = {world_.rank()};
-  return alone;
+std::vector<graph::WorkerRound> Engine::Impl::rounds(std::int64_t step, std::int64_t ahead) const {
+  const int count = pace_->rounds(step);
+  std::vector<graph::WorkerRound> rounds;
+  for (int k = 0; k < count; ++k)
+    rounds.push_back(schedule_->round(world_.rank(), pace_->rounds_before(step) + k + ahead));
+  if (count == 0) rounds.emplace_back().group = {world_.rank()};
+  return rounds;
 }
 
 // By bucket: what they share, and the rounds of each.
@@ -27,8 +29,13 @@ std::vector<StepContext> Engine::Impl::contexts(const StepContext& shared) const
   std::vector<StepContext> all(buckets_.size(), shared);
   for (std::size_t b = 0; b < all.size(); ++b) {
     all[b].step = steps_;
-    all[b].now = round(steps_, ahead_[b]);
-    all[b].next = round(steps_ + 1, ahead_[b]);
+    all[b].rounds = pace_->rounds(steps_);
+    all[b].rounds_before = pace_->rounds_before(steps_);
+    all[b].measures_updates = pace_->measures_updates();
+    all[b].now = rounds(steps_, ahead_[b]);
+    all[b].next = rounds(steps_ + 1, ahead_[b]).front();
+    all[b].coming = schedule_->round(world_.rank(), all[b].rounds_before + all[b].rounds + ahead_[b]);
+    all[b].next_mixes = pace_->rounds(steps_ + 1) > 0;
   }
   return all;
 }
@@ -39,13 +46,20 @@ StepReport Engine::Impl::step(std::span<const SegmentInput> inputs, const StepOp
   return failure_.guard(cat("step ", steps_), [&] { return run_step(inputs, options); });
 }
 
+bool Engine::Impl::patience_adapts() const {
+  return options_.patience_adapts && !averages_gradients(options_) && !schedule_->directed();
+}
+
 StepReport Engine::Impl::run_step(std::span<const SegmentInput> inputs, const StepOptions& options) {
   work_.completions.drain();
   if (reduction_) reduction_->finish(inputs);
   StepReport report;
   report.step = steps_;
   StepContext shared;
+  round_patience_.begin_step(world_.clock->now());
+  if (patience_adapts()) shared.deadline = world_.clock->now() + round_patience_.now();
   scale_gradients(inputs, options, shared, report);
+  pace_->begin_step();
   const std::vector<StepContext> now = contexts(shared);
   int phases = 0;
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
@@ -64,6 +78,8 @@ StepReport Engine::Impl::run_step(std::span<const SegmentInput> inputs, const St
     bucket->end_step(report);
   sort_unique(report.late);
   sort_unique(report.lost);
+  pace_->end_step(report);
+  if (rules32_.algorithm->exchange() != optim::Exchange::models) report.rounds = 0;
   ++steps_;
   if (reduction_) {
     report.waited += reduction_->waited();
@@ -82,19 +98,32 @@ void Engine::Impl::require_whole_nodes(const StepReport& report) const {
               "look at that worker's log; go on from the last checkpoint");
 }
 
+std::optional<WorkerId> Engine::Impl::reduce(std::span<const SegmentInput> inputs) {
+  failure_.check();
+  reduction_->finish(inputs);
+  for (const auto& bucket : buckets_) {
+    if (const auto missing = bucket->missing()) return missing;
+  }
+  return {};
+}
+
 void Engine::Impl::gradient_ready(std::size_t segment, const SegmentInput& input) {
   failure_.check();
   if (reduction_) reduction_->ready(segment, input);
 }
 
-std::shared_future<double> Engine::Impl::measure(std::span<const SegmentInput> inputs, double scale) {
+GradientNorm& Engine::Impl::norm() {
   const bool has_doubles =
       std::any_of(segments_.begin(), segments_.end(), [](const Segment& s) { return s.type == DType::f64; });
   if (!norm_) norm_ = std::make_unique<GradientNorm>(work_, has_doubles);
+  return *norm_;
+}
+
+std::vector<kernels::Vector> Engine::Impl::gradients_of(std::span<const SegmentInput> inputs) {
   std::vector<kernels::Vector> gradients;
   for (const auto& bucket : buckets_)
     bucket->add_gradients(inputs, gradients);
-  return norm_->measure(gradients, scale);
+  return gradients;
 }
 
 void Engine::Impl::scale_gradients(std::span<const SegmentInput> inputs, const StepOptions& options,
@@ -102,7 +131,7 @@ void Engine::Impl::scale_gradients(std::span<const SegmentInput> inputs, const S
   now.gradient_scale = options.gradient_scale;
   const bool may_skip = options.non_finite == NonFinite::skip;
   if (!options.max_norm && !may_skip) return;
-  report.gradient_norm = measure(inputs, options.gradient_scale);
+  report.gradient_norm = norm().measure(gradients_of(inputs), options.gradient_scale);
   if (may_skip) now.skip = report.skipped = !std::isfinite(report.gradient_norm.get());
   if (!options.max_norm || now.skip) return;
   if (rules32_.algorithm->mixes_gradients()) {
@@ -115,7 +144,13 @@ void Engine::Impl::scale_gradients(std::span<const SegmentInput> inputs, const S
 double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
   failure_.check();
   if (reduction_) reduction_->finish(inputs);
-  return measure(inputs, 1).get();
+  return norm().measure(gradients_of(inputs), 1).get();
+}
+
+void Engine::Impl::square_gradients(std::span<const SegmentInput> inputs, double* to) {
+  failure_.check();
+  if (reduction_) reduction_->finish(inputs);
+  norm().square(gradients_of(inputs), to);
 }
 
 std::vector<bool> Engine::Impl::mean_gradients(std::span<const SegmentInput> inputs,

@@ -17,6 +17,8 @@ class FirstFailure {
   // Error that names the first failure, when there was one.
   void check() const;
 
+  bool failed() const { return !first_.empty(); }
+
   // What `work` returns; what it throws is remembered under `what`. Checks first.
   template <class Work>
   auto guard(std::string_view what, Work work) {

@@ -5,16 +5,20 @@
 
 namespace kith::engine {
 
-GradientNorm::GradientNorm(DeviceWork& work, bool precise)
+GradientNorm::GradientNorm(gossip::DeviceWork& work, bool precise)
     : work_(work),
       kernels_f32_(precise ? nullptr : work.device.compute().kernels_f32()),
       kernels_f64_(work.device.compute().kernels_f64()),
       numbers_(work.device.allocate(2 * sizeof(double))),
       sum_(work.device.allocate_pinned(sizeof(double))) {}
 
+void GradientNorm::square(std::span<const kernels::Vector> vectors, double* to) {
+  kernels_f32_ ? kernels_f32_->sum_squares(vectors, to) : kernels_f64_->sum_squares(vectors, to);
+}
+
 std::shared_future<double> GradientNorm::measure(std::span<const kernels::Vector> vectors, double scale) {
   double* const sum = numbers_.as<double>();
-  kernels_f32_ ? kernels_f32_->sum_squares(vectors, sum) : kernels_f64_->sum_squares(vectors, sum);
+  square(vectors, sum);
   if (scale != 1) {
     const kernels::Source unscaled{sum, DType::f64, scale * scale};
     kernels_f64_->mix({sum, nullptr, {}}, {{&unscaled, 1}, 1}, 1);

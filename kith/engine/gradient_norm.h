@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "kith/engine/completions.h"
+#include "kith/gossip/completions.h"
 #include "kith/kernels/device.h"
 
 namespace kith::engine {
@@ -13,7 +13,10 @@ namespace kith::engine {
 class GradientNorm {
  public:
   // `precise`: squares are formed in double; where a model has fp64 parameters.
-  GradientNorm(DeviceWork& work, bool precise);
+  GradientNorm(gossip::DeviceWork& work, bool precise);
+
+  // The sum of all elements' squares, to `to`, which lies on the device.
+  void square(std::span<const kernels::Vector> vectors, double* to);
 
   // |scale| times the norm of all vectors together. The number is there when the device has computed it.
   std::shared_future<double> measure(std::span<const kernels::Vector> vectors, double scale);
@@ -23,7 +26,7 @@ class GradientNorm {
   const double* clip(double most);
 
  private:
-  DeviceWork& work_;
+  gossip::DeviceWork& work_;
   const std::unique_ptr<kernels::Kernels<float>> kernels_f32_;  // null where squares are formed in double
   const std::unique_ptr<kernels::Kernels<double>> kernels_f64_;
   const kernels::Buffer numbers_;  // on the device: the sum of squares, the factor

@@ -9,7 +9,7 @@
 namespace kith::engine {
 
 template <class T>
-GradientReduction<T>::GradientReduction(const World& world, const GradientReductionOptions& options)
+GradientReduction<T>::GradientReduction(const WorldParts& world, const GradientReductionOptions& options)
     : world_(world),
       options_(options),
       direct_(options.reducers ? options.reducers->make() : nullptr),
@@ -102,7 +102,10 @@ void GradientReduction<T>::reduce_through_host(std::span<const kernels::Vector> 
     queue_->copy(out.data(), first, outgoing_.bytes());
     kernels::wait(queue_->mark());
   }
-  note(tally_, collective_->mean_of_outgoing({host_.as<T>(), elements()}, deadline));
+  const gossip::RoundReport report = collective_->mean_of_outgoing({host_.as<T>(), elements()}, deadline);
+  note(tally_, report);
+  if (!missing_) missing_ = report.missing();
+  if (report.lacking) tally_.late.push_back(*report.lacking);
   tally_.bytes_published += out.size();
   if (means_.data() != host_.data()) queue_->copy(means_.data(), host_.data(), options_.count * sizeof(T));
 }
@@ -114,6 +117,7 @@ const T* GradientReduction<T>::mean(std::size_t k) const {
 
 template <class T>
 StepReport GradientReduction<T>::take_tally() {
+  missing_.reset();
   return std::exchange(tally_, {});
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ struct GradientReductionOptions {
 template <class T>
 class GradientReduction {
  public:
-  GradientReduction(const World& world, const GradientReductionOptions& options);
+  GradientReduction(const WorldParts& world, const GradientReductionOptions& options);
   // Waits for what no step has taken up.
   ~GradientReduction();
   GradientReduction(const GradientReduction&) = delete;
@@ -42,6 +43,8 @@ class GradientReduction {
   // Segment k's mean on the device, from mark() on; null when nobody has a gradient.
   const T* mean(std::size_t k) const;
   const kernels::Mark& mark() const { return mark_; }
+  // Somebody who did not take part in a reduction since take_tally().
+  std::optional<WorkerId> missing() const { return missing_; }
   // Of the reductions since the last call.
   StepReport take_tally();
 
@@ -57,7 +60,7 @@ class GradientReduction {
   void reduce_directly(std::span<const kernels::Vector> gradients, Deadline deadline);
   void reduce_through_host(std::span<const kernels::Vector> gradients, Deadline deadline);
 
-  const World& world_;
+  const WorldParts& world_;
   const GradientReductionOptions options_;
   const std::unique_ptr<gossip::DeviceReducer> direct_;  // null: through host memory
   const std::unique_ptr<kernels::Queue> queue_;          // null where `direct_` has one
@@ -71,6 +74,7 @@ class GradientReduction {
   std::span<T> flags_;          // in host_, one per segment: somebody has one
   kernels::Mark mark_;
   StepReport tally_;
+  std::optional<WorkerId> missing_;  // in the means
 };
 
 }  // namespace kith::engine

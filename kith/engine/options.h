@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "kith/base/dtype.h"
 #include "kith/graph/schedule.h"
 #include "kith/optim/options.h"
+#include "kith/optim/trigger.h"
 
 namespace kith::engine {
 
@@ -29,7 +31,8 @@ using Cut = std::vector<std::vector<CutPart>>;
 
 struct EngineOptions {
   std::string name = "model";     // distinguishes several models in one process; the same on every worker
-  std::string algorithm = "awc";  // awc, atc, dsgt, sgp, allreduce, none
+  std::string algorithm = "awc";  // a method: kith/optim/methods.h
+  optim::MethodOptions method;    // the numbers it knows
   // What the workers of a node do beside the algorithm.
   //   none       nothing: every worker is a model of its own
   //   allreduce  they average gradients before each step. A node is then one model, with the same bits on all
@@ -45,19 +48,43 @@ struct EngineOptions {
   std::size_t bucket_bytes = 25u << 20;
   Cut cut = {};               // Engine::cut() of an engine whose state is to be taken over; empty: cut anew
   std::optional<DType> wire;  // what travels; default: the parameters' own type (fp32 for 16-bit parameters)
+  // In place of a wire: differences by this codec travel (kith/kernels/codec.h, Note [Differences] in
+  // kith/gossip/replicas.h), such as "sign" or "qsgd 4". Empty: none.
+  std::string codec = {};
+  double consensus_step = 0;  // with a codec: how far to go toward the replicas' mix; 0: the codec's own
   // automatic: alternating where the algorithm and the wire allow it, but for buckets that split a parameter
   Layout layout = Layout::automatic;
-  int mix_every = 1;  // trigger: mix in steps t with (t + 1) mod mix_every == 0
+  int mix_every = 1;         // trigger: mix in steps t with (t + 1) mod mix_every == 0
+  std::string trigger = {};  // another one, kith/optim/trigger.h; empty: mix_every says it
+  // Consensus control, kith/optim/control.h: method.rounds is then the most that a step takes. Empty: none.
+  // It and triggers that go by measurements need everybody's word for every decision, so not with `reforms`.
+  std::string control = {};
   // Buckets are at different rounds of the schedule: Note [Staggered buckets] in graph/stagger.h.
   bool stagger = true;
   // How long a step waits for a neighbour that is alive before it goes on without it. A dead one is noticed
   // at once.
   Clock::Duration patience = std::chrono::minutes(10);
+  // Rounds that average models wait less than that, by what steps take: Note [Deadlines that set themselves]
+  // in kith/engine/round_patience.h. Not on directed schedules, where mass would be lost, and not where nodes
+  // are models.
+  bool patience_adapts = true;
   bool same_start = true;  // everybody starts from rank 0's model
+  // What happens when a member is gone. Either way the step under way goes on with its weight put on oneself.
+  //   false  so do all later ones
+  //   true   the others agree on a new view through the Store and go on without it: a new schedule over those
+  //          that are left, each with its model, its moments and its step (Note [Going on without a worker]
+  //          in kith/engine/view_follower.h). Not where nodes are models
+  bool reforms = false;
 };
 
 // InputError for an impossible combination.
 void validate(const EngineOptions& options);
+
+// When workers mix. InputError where `trigger` cannot be read, or goes by measurements.
+std::unique_ptr<optim::Trigger> make_trigger(const EngineOptions& options);
+
+// Whether measurements decide when workers mix, or how many rounds (Note [Pace] in kith/engine/pace.h).
+bool pace_is_measured(const EngineOptions& options);
 
 // What `inside` may be.
 std::vector<std::string> inside_names();

@@ -7,7 +7,18 @@
 
 namespace kith::engine {
 
-// Adds a round to what a step reports.
+// Adds what was taken of a neighbour, in one bucket or in several.
+inline void note(StepReport& report, const PeerRead& read) {
+  const auto known = std::ranges::find(report.read, read.peer, &PeerRead::peer);
+  if (known == report.read.end()) {
+    report.read.push_back(read);
+    return;
+  }
+  known->steps = std::max(known->steps, read.steps);
+  known->apart.add(read.apart);
+}
+
+// Adds a round to what a step reports; whom it read is told apart.
 inline void note(StepReport& tally, const gossip::RoundReport& round) {
   tally.waited += round.waited;
   tally.bytes_read += round.bytes_read;
@@ -22,6 +33,10 @@ inline void note(StepReport& report, const StepReport& part) {
   report.bytes_read += part.bytes_read;
   report.bytes_published += part.bytes_published;
   report.missing_weight = std::max(report.missing_weight, part.missing_weight);
+  report.consensus.add(part.consensus);
+  report.update_squares += part.update_squares;
+  for (const PeerRead& read : part.read)
+    note(report, read);
   report.late.insert(report.late.end(), part.late.begin(), part.late.end());
   report.lost.insert(report.lost.end(), part.lost.begin(), part.lost.end());
 }

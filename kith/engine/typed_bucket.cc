@@ -31,11 +31,12 @@ std::unique_ptr<GradientReduction<T>> open_reduction(const TypedBucketOptions& o
 }
 
 template <class T>
-std::vector<std::unique_ptr<Channel<T>>> open_channels(const World& world, const TypedBucketOptions& options,
-                                                       const std::vector<optim::ChannelSpec>& specs) {
-  std::vector<std::unique_ptr<Channel<T>>> channels;
+std::vector<std::unique_ptr<gossip::Channel<T>>> open_channels(const WorldParts& world,
+                                                               const TypedBucketOptions& options,
+                                                               const std::vector<optim::ChannelSpec>& specs) {
+  std::vector<std::unique_ptr<gossip::Channel<T>>> channels;
   for (const optim::ChannelSpec& spec : specs) {
-    ChannelOptions channel;
+    gossip::ChannelOptions channel;
     channel.name = options.name + "/" + spec.name;
     channel.count = options.plan.count;
     channel.wire = options.wire;
@@ -43,10 +44,18 @@ std::vector<std::unique_ptr<Channel<T>>> open_channels(const World& world, const
     channel.patience = options.patience;
     channel.keeps_values = !spec.is_model;
     channel.values_move = spec.is_model && options.moved_outside;
-    channel.schedule = options.schedule;
-    channel.threads = options.threads;
+    channel.codec = options.codec;
+    channel.consensus_step = options.consensus_step;
+    channel.read_later = spec.is_model;
+    if (options.codec.empty()) {
+      channel.over_machines = options.threads != nullptr;
+      channel.threads = options.threads;
+      if (options.work->device.host()) channel.least_sum = gossip::GroupReducer<T>::kLeastFused;
+    }
     channel.work = options.work;
-    channels.push_back(std::make_unique<Channel<T>>(world, channel));
+    channel.trace = world.trace;
+    channels.push_back(std::make_unique<gossip::Channel<T>>(*world.transport, world.members,
+                                                            *options.schedule, *world.clock, channel));
   }
   return channels;
 }
@@ -54,14 +63,14 @@ std::vector<std::unique_ptr<Channel<T>>> open_channels(const World& world, const
 }  // namespace
 
 template <class T>
-TypedBucket<T>::TypedBucket(const World& world, const TypedBucketOptions& options,
+TypedBucket<T>::TypedBucket(const WorldParts& world, const TypedBucketOptions& options,
                             const optim::Algorithm<T>& algorithm, const optim::LocalStep<T>& local,
                             std::span<const Segment> segments)
     : options_(options),
       algorithm_(algorithm),
       channel_specs_(algorithm.channels()),
       model_(options.plan, options.layout, segments, options.work->device),
-      state_(model_, {options.name, local.states(), algorithm.states()}),
+      state_(model_, {options.name, local.states(), static_cast<int>(algorithm.states().size())}),
       channels_(open_channels<T>(world, options, channel_specs_)),
       step_({world.rank(), options.moved_outside, model_, state_, channels_, channel_specs_, local}),
       reduction_(open_reduction<T>(options)) {
@@ -119,8 +128,9 @@ void TypedBucket<T>::end_step(StepReport& report) {
 template <class T>
 void TypedBucket<T>::adopt(std::int64_t step, std::span<const Segment> segments) {
   for (std::size_t c = 0; c < channels_.size(); ++c) {
+    if (!channel_specs_[c].is_model) continue;
     channels_[c]->continue_after(static_cast<std::uint64_t>(step));
-    if (channel_specs_[c].is_model) channels_[c]->next_slot();
+    channels_[c]->next_slot();
   }
   // A channel that carries the model is one publication ahead: its next version is the model of step `step`.
   model_.set_version(static_cast<std::uint64_t>(step) + 1);
@@ -135,19 +145,38 @@ void TypedBucket<T>::share_start(Collectives& collectives, Deadline deadline) {
 template <class T>
 void TypedBucket<T>::publish_first(const StepContext& first) {
   state_.take();
+  for (const auto& channel : channels_)
+    channel->take_replicas();
   model_.copy_out();
   for (std::size_t c = 0; c < channels_.size(); ++c) {
-    if (!channel_specs_[c].is_model) continue;
-    Channel<T>& channel = *channels_[c];
+    gossip::Channel<T>& channel = *channels_[c];
+    if (!channel_specs_[c].is_model) {
+      channel.continue_after(static_cast<std::uint64_t>(first.rounds_before));
+      if (channel_specs_[c].early_state >= 0) publish_early(c, first);
+      continue;
+    }
     for (const BucketPart& part : model_.parts()) {
       if (model_.alternating()) break;
       const kernels::Destination<T> to = channel.outgoing(part.first);
-      void* const out = channel.lossy() ? to.encoded : to.values;
+      void* const out = to.encoded ? to.encoded : to.values;
       model_.kernels().convert(out, options_.wire, model_.home(part), dtype_of<T>(), part.count);
     }
-    channel.publish(first.now, state_.weight());
+    channel.publish(first.now.front(), state_.weight(), first.rounds > 0);
   }
   step_.finish();
+}
+
+template <class T>
+void TypedBucket<T>::publish_early(std::size_t index, const StepContext& first) {
+  gossip::Channel<T>& channel = *channels_[index];
+  for (const BucketPart& part : model_.parts()) {
+    const kernels::Destination<T> to = channel.outgoing(part.first);
+    const T* const from =
+        first.step == 0 ? model_.home(part) : state_.algorithm(channel_specs_[index].early_state, part.first);
+    model_.kernels().convert(to.values, dtype_of<T>(), from, dtype_of<T>(), part.count);
+    if (to.encoded) model_.kernels().convert(to.encoded, to.encoded_type, from, dtype_of<T>(), part.count);
+  }
+  channel.publish(first.rounds > 0 ? first.now.front() : first.coming, state_.weight());
 }
 
 // ---- gradients
@@ -196,6 +225,16 @@ double TypedBucket<T>::average(Collectives& collectives, std::span<void* const> 
 template <class T>
 double TypedBucket<T>::squared_consensus_distance(Collectives& collectives, Deadline deadline) {
   return engine::squared_consensus_distance(model_, collectives.of<T>(), deadline);
+}
+
+template <class T>
+void TypedBucket<T>::state(std::vector<StateSpan>& spans) {
+  state_.spans(spans);
+  for (std::size_t c = 0; c < channels_.size(); ++c) {
+    if (channels_[c]->coded())
+      spans.push_back(
+          {cat(options_.name, "/replicas/", channel_specs_[c].name), channels_[c]->replicas(), false, true});
+  }
 }
 
 template <class T>

@@ -9,9 +9,10 @@
 #include "kith/engine/bucket.h"
 #include "kith/engine/bucket_model.h"
 #include "kith/engine/bucket_state.h"
-#include "kith/engine/channel.h"
 #include "kith/engine/gradient_reduction.h"
 #include "kith/engine/typed_step.h"
+#include "kith/engine/world_parts.h"
+#include "kith/gossip/channel.h"
 #include "kith/optim/algorithm.h"
 
 namespace kith::engine {
@@ -21,14 +22,16 @@ struct TypedBucketOptions {
   BucketPlan plan;
   std::uint64_t digest = 0;
   DType wire = DType::f32;
+  std::string codec;  // EngineOptions::codec
+  double consensus_step = 0;
   Layout layout = Layout::staged;              // alternating or staged
-  const World* mates = nullptr;                // gradients are averaged with its members; null: they are not
+  const WorldParts* mates = nullptr;           // gradients are averaged with its members; null: they are not
   gossip::DeviceReducers* reducers = nullptr;  // for that; null: through host memory
   bool moved_outside = false;                  // EngineOptions::external_optimizer
   Clock::Duration patience{};
   const graph::Schedule* schedule = nullptr;
-  CommThreads* threads = nullptr;  // for rounds over machines; null when the schedule has none
-  DeviceWork* work = nullptr;      // where the segments lie
+  gossip::CommThreads* threads = nullptr;  // for rounds over machines; null when the schedule has none
+  gossip::DeviceWork* work = nullptr;      // where the segments lie
 };
 
 // A bucket whose arithmetic is in T: a model with its state, the channels of the algorithm, and the averaging
@@ -36,8 +39,9 @@ struct TypedBucketOptions {
 template <class T>
 class TypedBucket final : public Bucket {
  public:
-  TypedBucket(const World& world, const TypedBucketOptions& options, const optim::Algorithm<T>& algorithm,
-              const optim::LocalStep<T>& local, std::span<const Segment> segments);
+  TypedBucket(const WorldParts& world, const TypedBucketOptions& options,
+              const optim::Algorithm<T>& algorithm, const optim::LocalStep<T>& local,
+              std::span<const Segment> segments);
 
   const std::vector<std::size_t>& indices() const override { return model_.indices(); }
   void begin_step(const StepContext& context, std::span<const SegmentInput> inputs) override;
@@ -51,15 +55,18 @@ class TypedBucket final : public Bucket {
   void publish_first(const StepContext& first) override;
   void reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
                         Deadline deadline) override;
+  std::optional<WorkerId> missing() const override { return reduction_->missing(); }
   void hand_out_means(std::span<void* const> to, std::vector<bool>& there) override;
   void add_gradients(std::span<const SegmentInput> inputs,
                      std::vector<kernels::Vector>& gradients) const override;
   double average(Collectives& collectives, std::span<void* const> to, Deadline deadline) override;
   double squared_consensus_distance(Collectives& collectives, Deadline deadline) override;
-  void state(std::vector<StateSpan>& spans) override { state_.spans(spans); }
+  void state(std::vector<StateSpan>& spans) override;
   void add_memory(MemoryUse& use) const override;
 
  private:
+  // ChannelSpec::early_state, before the first step.
+  void publish_early(std::size_t channel, const StepContext& first);
   // The gradient that the step uses of part k: the worker's own, or the mean.
   kernels::Vector gradient_of(std::size_t k, const SegmentInput& input) const;
 
@@ -68,7 +75,7 @@ class TypedBucket final : public Bucket {
   const std::vector<optim::ChannelSpec> channel_specs_;
   BucketModel<T> model_;
   BucketState<T> state_;
-  std::vector<std::unique_ptr<Channel<T>>> channels_;
+  std::vector<std::unique_ptr<gossip::Channel<T>>> channels_;
   TypedStep<T> step_;
   std::unique_ptr<GradientReduction<T>> reduction_;  // null where gradients are not averaged
   bool means_handed_out_ = false;                    // in the step under way

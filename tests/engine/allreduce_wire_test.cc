@@ -10,7 +10,7 @@ struct Case {
   std::string name;
   int workers = 4;
   std::vector<int> machines = {};
-  Place place = Place::host;
+  Memory memory = Memory::host;
 };
 
 class AllReduceWire : public testing::TestWithParam<Case> {};
@@ -32,7 +32,7 @@ Trained train_on(const Case& c, std::optional<DType> wire) {
       c.workers,
       [&](support::Worker& worker) {
         const auto rank = static_cast<std::size_t>(worker.rank);
-        Quadratic<float> quadratic(worker, options, {7, 1, 4000, 16}, c.place);
+        Quadratic<float> quadratic(worker, options, {7, 1, 4000, 16}, c.memory);
         quadratic.engine().start();
         for (int t = 0; t < 9; ++t) {
           const StepReport report = quadratic.step();
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Engine, AllReduceWire,
                                          Case{"two_machines", 4, {0, 0, 1, 1}},
                                          Case{"uneven_machines", 4, {0, 0, 0, 1}},
                                          Case{"four_machines", 4, {0, 1, 2, 3}},
-                                         Case{"through_host_memory", 3, {}, Place::copies}),
+                                         Case{"through_host_memory", 3, {}, Memory::copies}),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -74,8 +74,8 @@ gossip::MakeDeviceReducers window_reducers(std::atomic<int>& means) {
 const std::vector<std::size_t> kSizes{7, 1, 40, 16};
 
 // Gradients are missing: of segment 1 on worker 0, of segment 2 on everybody.
-std::string trained(support::Worker& worker, Place place, const gossip::MakeDeviceReducers& reducers) {
-  Quadratic<float> quadratic(worker, options_for("allreduce", "accum-adamw", "complete"), kSizes, place,
+std::string trained(support::Worker& worker, Memory memory, const gossip::MakeDeviceReducers& reducers) {
+  Quadratic<float> quadratic(worker, options_for("allreduce", "accum-adamw", "complete"), kSizes, memory,
                              reducers);
   quadratic.engine().start();
   for (int t = 0; t < 8; ++t) {
@@ -90,19 +90,19 @@ std::string trained(support::Worker& worker, Place place, const gossip::MakeDevi
 }
 
 TEST(DeviceReducer, GivesTheBitsOfTheHost) {
-  for (const Place place : {Place::windows, Place::copies}) {
+  for (const Memory memory : {Memory::windows, Memory::copies}) {
     for (const int workers : {1, 3}) {
       std::atomic<int> means = 0;
       int buckets = 0;
       const auto host = support::run_world("inproc", workers, [](support::Worker& worker) {
-        return trained(worker, Place::host, gossip::make_device_reducers);
+        return trained(worker, Memory::host, gossip::make_device_reducers);
       });
       const auto device = support::run_world("inproc", workers, [&](support::Worker& worker) {
         if (worker.rank == 0) {
           Quadratic<float> counted(worker, options_for("none", "sgd", "complete"), kSizes);
           buckets = static_cast<int>(counted.engine().buckets());
         }
-        return trained(worker, place, window_reducers(means));
+        return trained(worker, memory, window_reducers(means));
       });
       EXPECT_EQ(device, host);
       EXPECT_GT(buckets, 1);
@@ -113,12 +113,12 @@ TEST(DeviceReducer, GivesTheBitsOfTheHost) {
 
 // A gradient that only some have, or nobody, is known as such on a narrow wire as well.
 TEST(DeviceReducer, TakesTheWiresType) {
-  const auto train_on = [](Place place, std::optional<DType> wire,
+  const auto train_on = [](Memory memory, std::optional<DType> wire,
                            const gossip::MakeDeviceReducers& reducers) {
     return support::run_world("inproc", 3, [&](support::Worker& worker) {
       EngineOptions options = options_for("allreduce", "sgd", "complete");
       options.wire = wire;
-      Quadratic<float> quadratic(worker, options, kSizes, place, reducers);
+      Quadratic<float> quadratic(worker, options, kSizes, memory, reducers);
       quadratic.engine().start();
       for (int t = 0; t < 8; ++t) {
         quadratic.backward();
@@ -139,9 +139,9 @@ TEST(DeviceReducer, TakesTheWiresType) {
     return all;
   };
   std::atomic<int> means = 0;
-  const auto plain = train_on(Place::host, {}, gossip::make_device_reducers);
+  const auto plain = train_on(Memory::host, {}, gossip::make_device_reducers);
   for (const DType wire : {DType::bf16, DType::f16}) {
-    const auto rounded = train_on(Place::copies, wire, window_reducers(means));
+    const auto rounded = train_on(Memory::copies, wire, window_reducers(means));
     EXPECT_EQ(rounded[1], rounded[0]);
     EXPECT_EQ(rounded[2], rounded[0]);
     EXPECT_NE(rounded[0], plain[0]);
@@ -156,11 +156,11 @@ TEST(DeviceReducer, TakesThePlaceOfTheWindows) {
   support::run_world("inproc", 2, [](support::Worker& worker) {
     std::atomic<int> means = 0;
     const EngineOptions options = options_for("allreduce", "sgd", "complete");
-    Quadratic<float> direct(worker, options, kSizes, Place::copies, window_reducers(means));
+    Quadratic<float> direct(worker, options, kSizes, Memory::copies, window_reducers(means));
     EXPECT_EQ(direct.engine().memory().windows, 0u);
     EngineOptions other = options;
     other.name = "other";
-    Quadratic<float> through_host(worker, other, kSizes, Place::copies);
+    Quadratic<float> through_host(worker, other, kSizes, Memory::copies);
     EXPECT_GT(through_host.engine().memory().windows, 64 * sizeof(float));
     return std::string();
   });
@@ -169,7 +169,7 @@ TEST(DeviceReducer, TakesThePlaceOfTheWindows) {
 TEST(DeviceReducer, ALostMemberEndsTheStepWithAnError) {
   support::run_world("inproc", 2, [](support::Worker& worker) {
     std::atomic<int> means = 0;
-    Quadratic<float> quadratic(worker, options_for("allreduce", "sgd", "complete"), kSizes, Place::copies,
+    Quadratic<float> quadratic(worker, options_for("allreduce", "sgd", "complete"), kSizes, Memory::copies,
                                window_reducers(means));
     quadratic.engine().start();
     quadratic.step();

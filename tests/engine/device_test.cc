@@ -1,5 +1,6 @@
 // The engine on a device that does its work later, in memory that the host cannot look at: the bits of the
 // host.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -14,37 +15,52 @@
 namespace kith::engine {
 namespace {
 
-std::string name_of_place(Place place) {
-  return place == Place::gpu ? "gpu" : place == Place::windows ? "windows" : "copies";
+std::string name_of_memory(Memory memory) {
+  return memory == Memory::gpu ? "gpu" : memory == Memory::windows ? "windows" : "copies";
 }
 
-std::vector<Place> places() {
-  std::vector<Place> all{Place::windows, Place::copies};
-  for (const Place place : gpu_places())
-    all.push_back(place);
+std::vector<Memory> memories() {
+  std::vector<Memory> all{Memory::windows, Memory::copies};
+  for (const Memory memory : gpu_memories())
+    all.push_back(memory);
   return all;
 }
 
 // Processes on a GPU have their windows in its memory.
-std::string processes(Place place) {
-  return place == Place::gpu ? "cuda_ipc" : "shm";
+std::string processes(Memory memory) {
+  return memory == Memory::gpu ? "cuda_ipc" : "shm";
 }
 
 struct Case {
   std::string algorithm, optimizer;
-  Place place;
+  Memory memory;
   std::optional<DType> wire = {};
   Layout layout = Layout::automatic;
+  std::string codec = {};
 };
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Place place : places()) {
-    for (const char* algorithm : {"awc", "atc", "dsgt", "sgp", "allreduce", "none"})
-      all.push_back({algorithm, "accum-adamw", place});
+  for (const Memory memory : memories()) {
+    for (const char* algorithm : {"awc", "atc", "dsgt", "mc-dsgt", "sgp", "allreduce", "none"})
+      all.push_back({algorithm, "accum-adamw", memory});
     for (const char* algorithm : {"awc", "atc", "dsgt"})
-      all.push_back({algorithm, "sgd", place, DType::bf16});
-    all.push_back({"awc", "adam", place, {}, Layout::staged});
+      all.push_back({algorithm, "sgd", memory, DType::bf16});
+    all.push_back({"awc", "adam", memory, {}, Layout::staged});
+    const auto add_coded = [&](const char* algorithm, const char* optimizer, const char* codec) {
+      all.push_back({algorithm, optimizer, memory, {}, Layout::automatic, codec});
+    };
+    add_coded("awc", "accum-adamw", "int8");
+    add_coded("awc", "accum-adamw", "sign");
+    add_coded("awc", "sgd", "top-k 0.25");
+    add_coded("atc", "sgd", "full");
+    add_coded("dsgd", "sgd", "int8");
+    add_coded("d-adam", "adam", "qsgd-max 3");
+    add_coded("sgp", "sgd", "qsgd 6");
+    add_coded("choco", "sgd", "qsgd 4");
+    add_coded("choco", "sgd", "random-k 0.3");
+    add_coded("cd-adam", "adam", "sign");
+    add_coded("q-push", "sgd", "qsgd 6");
   }
   return all;
 }
@@ -53,44 +69,50 @@ class OnDevice : public testing::TestWithParam<Case> {
  protected:
   static EngineOptions options() {
     const Case& c = GetParam();
-    EngineOptions result =
-        options_for(c.algorithm, c.optimizer, c.algorithm == "sgp" ? "exp-directed" : "exp");
+    EngineOptions result = options_for(
+        c.algorithm, c.optimizer, c.algorithm == "sgp" || c.algorithm == "q-push" ? "exp-directed" : "exp");
+    if (c.optimizer == "sgd" && !c.codec.empty()) result.optimizer.momentum = 0;
     result.wire = c.wire;
+    result.codec = c.codec;
+    if (c.algorithm == "choco" || c.algorithm == "mc-dsgt") result.method.rounds = 3;
     result.layout = c.layout;
     return result;
   }
 };
 
 TEST_P(OnDevice, GivesTheBitsOfTheHost) {
-  EXPECT_EQ(train<float>("inproc", 4, options(), 9, GetParam().place),
+  EXPECT_EQ(train<float>("inproc", 4, options(), 9, GetParam().memory),
             train<float>("inproc", 4, options(), 9));
 }
 
 TEST_P(OnDevice, ProcessesGiveThemToo) {
-  EXPECT_EQ(train<double>(processes(GetParam().place), 2, options(), 6, GetParam().place),
+  EXPECT_EQ(train<double>(processes(GetParam().memory), 2, options(), 6, GetParam().memory),
             train<double>("inproc", 2, options(), 6));
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, OnDevice, testing::ValuesIn(cases()), [](const auto& test) {
   const Case& c = test.param;
-  return c.algorithm + "_" + name_of_place(c.place) + (c.wire ? "_bf16" : "") +
-         (c.layout == Layout::staged ? "_staged" : "");
+  std::string name = c.algorithm + "_" + name_of_memory(c.memory) + (c.wire ? "_bf16" : "") +
+                     (c.layout == Layout::staged ? "_staged" : "") +
+                     (c.codec.empty() ? "" : "_" + c.codec.substr(0, c.codec.find(' ')));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 });
 
-class OnEitherDevice : public testing::TestWithParam<Place> {};
+class OnEitherDevice : public testing::TestWithParam<Memory> {};
 
 // A GPU adds the squares in another order: its norm may differ in the last bits, and clipped models with it.
 TEST_P(OnEitherDevice, ClippingIsThatOfTheHost) {
-  const bool exact = GetParam() != Place::gpu;
+  const bool exact = GetParam() != Memory::gpu;
   const auto text = [&](double value) {
     std::array<char, 64> digits{};
     std::snprintf(digits.data(), digits.size(), exact ? "%a " : "%.4e ", value);
     return std::string(digits.data());
   };
   for (const char* algorithm : {"awc", "dsgt", "allreduce"}) {
-    const auto clipped = [&](Place place) {
+    const auto clipped = [&](Memory memory) {
       return support::run_world("inproc", 3, [&](support::Worker& worker) {
-        Quadratic<float> quadratic(worker, options_for(algorithm, "sgd", "complete"), {7, 1, 40, 16}, place);
+        Quadratic<float> quadratic(worker, options_for(algorithm, "sgd", "complete"), {7, 1, 40, 16}, memory);
         quadratic.engine().start();
         std::string norms;
         for (int t = 0; t < 5; ++t) {
@@ -103,16 +125,25 @@ TEST_P(OnEitherDevice, ClippingIsThatOfTheHost) {
         return norms;
       });
     };
-    EXPECT_EQ(clipped(GetParam()), clipped(Place::host)) << algorithm;
+    EXPECT_EQ(clipped(GetParam()), clipped(Memory::host)) << algorithm;
   }
 }
 
 // Six steps, a copy of the state into an engine on another kind of device, four more: the same bits.
 TEST_P(OnEitherDevice, StateMovesBetweenHostAndDevice) {
-  for (const char* algorithm : {"awc", "dsgt", "none"}) {
-    const EngineOptions options = options_for(algorithm, "accum-adamw", "ring");
+  struct Method {
+    const char* algorithm;
+    const char* optimizer;
+    const char* codec;
+  };
+  for (const auto& [algorithm, optimizer, codec] :
+       {Method{"awc", "accum-adamw", ""}, Method{"dsgt", "accum-adamw", ""},
+        Method{"none", "accum-adamw", ""}, Method{"awc", "adam", "sign"},
+        Method{"cd-adam", "adam", "qsgd 4"}}) {
+    EngineOptions options = options_for(algorithm, optimizer, "ring");
+    options.codec = codec;
     const auto straight = train<float>("inproc", 3, options, 10);
-    const auto moved = [&](Place first, Place second) {
+    const auto moved = [&](Memory first, Memory second) {
       std::vector<std::map<std::string, std::vector<std::byte>>> saved(3);
       support::run_world("inproc", 3, [&](support::Worker& worker) {
         Quadratic<float> quadratic(worker, options, {7, 1, 40, 16}, first);
@@ -133,21 +164,22 @@ TEST_P(OnEitherDevice, StateMovesBetweenHostAndDevice) {
           EXPECT_EQ(bytes.size(), span.bytes.size()) << span.name;
           std::memcpy(span.bytes.data(), bytes.data(), bytes.size());
         }
+        quadratic.engine().state();  // who looks at it harms nothing
         quadratic.engine().resume();
         for (int t = 6; t < 10; ++t)
           quadratic.step();
         return text_of(quadratic.model());
       });
     };
-    EXPECT_EQ(moved(Place::host, GetParam()), straight) << algorithm;
-    EXPECT_EQ(moved(GetParam(), Place::host), straight) << algorithm;
+    EXPECT_EQ(moved(Memory::host, GetParam()), straight) << algorithm;
+    EXPECT_EQ(moved(GetParam(), Memory::host), straight) << algorithm;
   }
 }
 
 TEST_P(OnEitherDevice, AverageAndDistanceAreThoseOfTheHost) {
-  const auto measured = [](Place place) {
+  const auto measured = [](Memory memory) {
     return support::run_world("inproc", 3, [&](support::Worker& worker) {
-      Quadratic<float> quadratic(worker, options_for("awc", "sgd", "ring"), {7, 40}, place);
+      Quadratic<float> quadratic(worker, options_for("awc", "sgd", "ring"), {7, 40}, memory);
       quadratic.engine().start();
       for (int t = 0; t < 4; ++t)
         quadratic.step();
@@ -160,7 +192,7 @@ TEST_P(OnEitherDevice, AverageAndDistanceAreThoseOfTheHost) {
       return text_of(mean) + cat(std::hexfloat, quadratic.engine().consensus_distance());
     });
   };
-  EXPECT_EQ(measured(GetParam()), measured(Place::host));
+  EXPECT_EQ(measured(GetParam()), measured(Memory::host));
 }
 
 TEST_P(OnEitherDevice, ADeadNeighbourIsReported) {
@@ -178,19 +210,19 @@ TEST_P(OnEitherDevice, ADeadNeighbourIsReported) {
 
 // 16-bit parameters follow their float master there too.
 TEST_P(OnEitherDevice, SixteenBitParametersAreThoseOfTheHost) {
-  const auto trained = [](Place place, Layout layout) {
+  const auto trained = [](Memory memory, Layout layout) {
     return support::run_world("inproc", 2, [&](support::Worker& worker) {
-      const auto own = make_device(place, worker.rank);
+      const auto own = make_device(memory, worker.rank);
       kernels::Device& device = own ? *own : kernels::host_device();
       const SteadyClock clock;
       NullLog log;
       support::DeviceTransport transport(worker.transport);
-      const World world{place == Place::windows ? &transport : &worker.transport,
-                        &worker.store,
-                        Members::first(2),
-                        &clock,
-                        &log,
-                        nullptr};
+      const WorldParts world{memory == Memory::windows ? &transport : &worker.transport,
+                             &worker.store,
+                             Members::first(2),
+                             &clock,
+                             &log,
+                             nullptr};
       EngineOptions options = options_for("awc", "sgd", "complete");
       options.layout = layout;
       options.schedule.shape = graph::Shape::single_node(2);
@@ -210,7 +242,7 @@ TEST_P(OnEitherDevice, SixteenBitParametersAreThoseOfTheHost) {
     });
   };
   for (const Layout layout : {Layout::alternating, Layout::staged}) {
-    const auto host = trained(Place::host, layout);
+    const auto host = trained(Memory::host, layout);
     EXPECT_NE(host[0], cat(0x3f80, " ", 0x3f80));
     EXPECT_EQ(trained(GetParam(), layout), host);
   }
@@ -247,8 +279,8 @@ TEST_P(OnEitherDevice, WhoLeavesHasPublishedWhatItStepped) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engine, OnEitherDevice, testing::ValuesIn(places()),
-                         [](const auto& test) { return name_of_place(test.param); });
+INSTANTIATE_TEST_SUITE_P(Engine, OnEitherDevice, testing::ValuesIn(memories()),
+                         [](const auto& test) { return name_of_memory(test.param); });
 
 // A norm that nobody reads does not hold up the step: the host is done while the device has hardly begun.
 TEST(AsyncDevice, StepDoesNotWaitForItsOwnDevice) {
@@ -257,7 +289,7 @@ TEST(AsyncDevice, StepDoesNotWaitForItsOwnDevice) {
     NullLog log;
     support::AsyncDevice device;
     support::DeviceTransport transport(worker.transport);
-    const World world{&transport, &worker.store, Members::first(1), &clock, &log, nullptr};
+    const WorldParts world{&transport, &worker.store, Members::first(1), &clock, &log, nullptr};
     const kernels::Buffer parameter = device.allocate(64), gradient = device.allocate(64);
     EngineOptions options = options_for("awc", "sgd", "complete");
     Engine engine(world, options, {{"p", parameter.data(), 16, DType::f32, 16}}, device);
@@ -280,15 +312,15 @@ TEST(OnDeviceOverMachines, GivesTheBitsOfTheHost) {
       EngineOptions options = options_for(algorithm, "sgd", "aer");
       options.schedule.shape = graph::Shape::parse("2,2", "test");
       options.wire = wire;
-      const auto models = [&](Place place) {
+      const auto models = [&](Memory memory) {
         return support::run_threads(
             4,
-            [&](support::Worker& worker) { return text_of(train_worker<float>(worker, options, 9, place)); },
+            [&](support::Worker& worker) { return text_of(train_worker<float>(worker, options, 9, memory)); },
             {0, 0, 1, 1});
       };
-      const auto host = models(Place::host);
-      EXPECT_EQ(models(Place::copies), host) << algorithm;
-      EXPECT_EQ(models(Place::windows), host) << algorithm;
+      const auto host = models(Memory::host);
+      EXPECT_EQ(models(Memory::copies), host) << algorithm;
+      EXPECT_EQ(models(Memory::windows), host) << algorithm;
     }
   }
 }
@@ -299,7 +331,7 @@ TEST(OnDeviceOverMachines, TheNetworkGivesThemToo) {
   for (const std::string& backend : support::network_backends()) {
     for (const char* algorithm : {"awc", "allreduce"}) {
       const EngineOptions options = options_for(algorithm, "sgd", "exp");
-      EXPECT_EQ(train<float>(backend, 3, options, 6, Place::copies), train<float>(backend, 3, options, 6))
+      EXPECT_EQ(train<float>(backend, 3, options, 6, Memory::copies), train<float>(backend, 3, options, 6))
           << backend << " " << algorithm;
     }
   }

@@ -21,17 +21,17 @@ namespace kith::engine {
 //   windows   an asynchronous device whose memory the windows lie in
 //   copies    an asynchronous device, windows in host memory
 //   gpu       a real one, in builds that have it; its windows are the transport's business
-enum class Place { host, windows, copies, gpu };
+enum class Memory { host, windows, copies, gpu };
 
 // gpu.cc or no_gpu.cc. The first is empty where this build has no GPUs.
-std::vector<Place> gpu_places();
+std::vector<Memory> gpu_memories();
 std::unique_ptr<kernels::Device> make_gpu();
 
-inline std::unique_ptr<kernels::Device> make_device(Place place, int rank) {
-  switch (place) {
-    case Place::host:
+inline std::unique_ptr<kernels::Device> make_device(Memory memory, int rank) {
+  switch (memory) {
+    case Memory::host:
       return nullptr;
-    case Place::gpu:
+    case Memory::gpu:
       return make_gpu();
     default:
       return std::make_unique<support::AsyncDevice>(hash_words(5, rank));
@@ -44,11 +44,11 @@ template <class T>
 class Quadratic {
  public:
   Quadratic(support::Worker& worker, EngineOptions options, std::vector<std::size_t> sizes = {7, 1, 40, 16},
-            Place place = Place::host, gossip::MakeDeviceReducers reducers = gossip::make_device_reducers)
-      : own_device_(make_device(place, worker.rank)),
+            Memory memory = Memory::host, gossip::MakeDeviceReducers reducers = gossip::make_device_reducers)
+      : own_device_(make_device(memory, worker.rank)),
         sizes_(std::move(sizes)),
         transport_(worker.transport),
-        world_{place == Place::windows ? &transport_ : &worker.transport,
+        world_{memory == Memory::windows ? &transport_ : &worker.transport,
                &worker.store,
                Members::first(worker.size),
                &clock_,
@@ -56,6 +56,9 @@ class Quadratic {
                nullptr,
                std::move(reducers)},
         kernels_(kernels::make_kernels<T>(queue())) {
+    world_.extensible = dynamic_cast<comm::ExtensibleTransport*>(&worker.transport);
+    world_.newcomer = worker.rank >= worker.size;
+    if (world_.newcomer) world_.members = {0, worker.transport.workers()};
     Rng rng(hash_words(3, worker.rank));
     std::vector<Segment> segments;
     for (std::size_t size : sizes_) {
@@ -125,7 +128,7 @@ class Quadratic {
   const SteadyClock clock_;
   NullLog log_;
   support::DeviceTransport transport_;
-  World world_;
+  WorldParts world_;
   const std::unique_ptr<kernels::Kernels<T>> kernels_;
   std::vector<kernels::Buffer> parameters_;
   std::vector<kernels::Buffer> gradients_;
@@ -157,8 +160,8 @@ std::string text_of(const std::vector<T>& values) {
 // Steps `steps` times and returns the model.
 template <class T>
 std::vector<T> train_worker(support::Worker& worker, const EngineOptions& options, int steps,
-                            Place place = Place::host) {
-  Quadratic<T> quadratic(worker, options, {7, 1, 40, 16}, place);
+                            Memory memory = Memory::host) {
+  Quadratic<T> quadratic(worker, options, {7, 1, 40, 16}, memory);
   quadratic.engine().start();
   for (int t = 0; t < steps; ++t) {
     const StepReport report = quadratic.step();
@@ -171,9 +174,9 @@ std::vector<T> train_worker(support::Worker& worker, const EngineOptions& option
 // Everybody's model as exact text.
 template <class T>
 std::vector<std::string> train(const std::string& backend, int workers, const EngineOptions& options,
-                               int steps, Place place = Place::host) {
+                               int steps, Memory memory = Memory::host) {
   return support::run_world(backend, workers, [&](support::Worker& worker) {
-    return text_of(train_worker<T>(worker, options, steps, place));
+    return text_of(train_worker<T>(worker, options, steps, memory));
   });
 }
 

@@ -249,7 +249,11 @@ TEST(AllReduce, GradientOfOneWorkerReachesAll) {
       // In any order, and not all of them: the rest is taken at the step.
       quadratic.engine().gradient_ready(3, quadratic.inputs()[3]);
       quadratic.engine().gradient_ready(1, quadratic.inputs()[1]);
-      EXPECT_GT(quadratic.engine().gradient_norm(quadratic.inputs()), 0);
+      const double norm = quadratic.engine().gradient_norm(quadratic.inputs());
+      EXPECT_GT(norm, 0);
+      double squares = 0;
+      quadratic.engine().square_gradients(quadratic.inputs(), &squares);
+      EXPECT_DOUBLE_EQ(squares, norm * norm);
       quadratic.engine().step(quadratic.inputs(), {});
     }
     return text_of(quadratic.model());
@@ -280,7 +284,7 @@ TEST(SixteenBit, ParametersFollowTheirFloatMaster) {
   support::run_world("inproc", 2, [](support::Worker& worker) {
     const SteadyClock clock;
     NullLog log;
-    const World world{&worker.transport, &worker.store, Members::first(2), &clock, &log, nullptr};
+    const WorldParts world{&worker.transport, &worker.store, Members::first(2), &clock, &log, nullptr};
     for (const Layout layout : {Layout::alternating, Layout::staged}) {
       EngineOptions options = options_for("awc", "sgd", "complete");
       options.name = layout == Layout::staged ? "staged" : "alternating";

@@ -18,7 +18,7 @@ constexpr int kSteps = 9;
 struct Case {
   std::string algorithm;
   std::optional<DType> wire = {};
-  Place place = Place::host;
+  Memory memory = Memory::host;
   std::vector<int> machines = {};
 };
 
@@ -48,7 +48,7 @@ std::vector<std::vector<double>> models(const Case& c, bool external) {
   support::run_threads(
       4,
       [&](support::Worker& worker) {
-        Quadratic<double> quadratic(worker, options_of(c, external), {7, 1, 40, 16}, c.place);
+        Quadratic<double> quadratic(worker, options_of(c, external), {7, 1, 40, 16}, c.memory);
         quadratic.engine().start();
         for (int t = 0; t < kSteps; ++t) {
           quadratic.backward(kLr);
@@ -79,14 +79,14 @@ TEST_P(External, EqualsTheFusedStep) {
 
 INSTANTIATE_TEST_SUITE_P(Engine, External,
                          testing::Values(Case{"awc"}, Case{"atc"}, Case{"none"}, Case{"awc", DType::bf16},
-                                         Case{"awc", {}, Place::windows}, Case{"awc", {}, Place::copies},
-                                         Case{"awc", DType::bf16, Place::copies},
-                                         Case{"awc", {}, Place::host, {0, 0, 1, 1}},
-                                         Case{"awc", DType::bf16, Place::host, {0, 0, 1, 1}}),
+                                         Case{"awc", {}, Memory::windows}, Case{"awc", {}, Memory::copies},
+                                         Case{"awc", DType::bf16, Memory::copies},
+                                         Case{"awc", {}, Memory::host, {0, 0, 1, 1}},
+                                         Case{"awc", DType::bf16, Memory::host, {0, 0, 1, 1}}),
                          [](const auto& test) {
                            return cat(test.param.algorithm, test.param.wire ? "_bf16" : "", "_",
                                       std::array{"host", "windows", "copies",
-                                                 "gpu"}[static_cast<std::size_t>(test.param.place)],
+                                                 "gpu"}[static_cast<std::size_t>(test.param.memory)],
                                       test.param.machines.empty() ? "" : "_machines");
                          });
 
@@ -108,7 +108,7 @@ TEST(ExternalOptimizer, MovesTheMasterOfA16BitParameter) {
   support::run_threads(1, [](support::Worker& worker) {
     const SteadyClock clock;
     NullLog log;
-    const World world{&worker.transport, &worker.store, Members::first(1), &clock, &log, nullptr};
+    const WorldParts world{&worker.transport, &worker.store, Members::first(1), &clock, &log, nullptr};
     EngineOptions options = options_for("none", "sgd", "complete");
     options.external_optimizer = true;
     std::vector<std::uint16_t> parameter(3, 0x3f80);  // 1.0 in bf16
@@ -134,13 +134,13 @@ TEST(ExternalOptimizer, MovesTheMasterOfA16BitParameter) {
 
 // Gradients become the mean where they lie, and the step takes what was made of them.
 TEST(MeanGradients, AreHandedOutAndTakenBack) {
-  for (const Place place : {Place::host, Place::copies}) {
+  for (const Memory memory : {Memory::host, Memory::copies}) {
     std::vector<std::vector<double>> gradients(2), with(2), without(2);
     for (const bool hands_out : {true, false}) {
       support::run_threads(2, [&](support::Worker& worker) {
         const auto rank = static_cast<std::size_t>(worker.rank);
         EngineOptions options = options_for("allreduce", "sgd", "complete");
-        Quadratic<double> quadratic(worker, options, {7, 1, 40, 16}, place);
+        Quadratic<double> quadratic(worker, options, {7, 1, 40, 16}, memory);
         quadratic.engine().start();
         for (int t = 0; t < 4; ++t) {
           quadratic.backward();

@@ -1,4 +1,6 @@
 // Steps that fail, and ends that do not wait for a neighbour.
+#include "tests/support/failure.h"
+
 #include <gtest/gtest.h>
 
 #include "kith/base/error.h"
@@ -9,17 +11,9 @@ namespace kith::engine {
 namespace {
 
 using namespace std::chrono_literals;
+using support::failure_of;
 using support::Processes;
 using support::TempFolder;
-
-std::string failure_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no failure";
-}
 
 // The second bucket of worker 0 gets no slot: the first one is published by then.
 TEST(FailedStep, EveryLaterUseOfTheEngineNamesTheFirstFailure) {
@@ -35,13 +29,13 @@ TEST(FailedStep, EveryLaterUseOfTheEngineNamesTheFirstFailure) {
       return std::string();
     }
     transport.fail();
-    const std::string first = failure_of([&] { quadratic.step(); });
+    const std::string first = failure_of<Error>([&] { quadratic.step(); });
     EXPECT_NE(first.find("has held model/bucket1"), std::string::npos) << first;
     const std::vector<std::function<void()>> uses{
         [&] { quadratic.step(); }, [&] { quadratic.engine().state(); },
         [&] { quadratic.engine().consensus_distance(); }, [&] { quadratic.engine().gather(1); }};
     for (const auto& use : uses) {
-      const std::string text = failure_of(use);
+      const std::string text = failure_of<Error>(use);
       EXPECT_NE(text.find("the engine is of no use any more: step 1 failed: " + first), std::string::npos)
           << text;
     }
@@ -52,7 +46,7 @@ TEST(FailedStep, EveryLaterUseOfTheEngineNamesTheFirstFailure) {
 struct Stopped {
   std::string algorithm;
   std::string backend;
-  Place place = Place::host;
+  Memory memory = Memory::host;
 };
 class StoppedPeer : public ::testing::TestWithParam<Stopped> {};
 
@@ -61,14 +55,14 @@ std::vector<Stopped> stopped_cases() {
   for (const std::string& backend : support::process_backends()) {
     for (const char* algorithm : {"allreduce", "awc", "dsgt"})
       all.push_back({algorithm, backend});
-    all.push_back({"allreduce", backend, Place::copies});
-    all.push_back({"awc", backend, Place::copies});
+    all.push_back({"allreduce", backend, Memory::copies});
+    all.push_back({"awc", backend, Memory::copies});
   }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Engine, StoppedPeer, ::testing::ValuesIn(stopped_cases()), [](const auto& test) {
   return test.param.algorithm + "_" + test.param.backend +
-         (test.param.place == Place::copies ? "_copies" : "");
+         (test.param.memory == Memory::copies ? "_copies" : "");
 });
 
 // Worker 1 stops, and what rounds over machines need of it has not come before; worker 0's threads wait for
@@ -85,7 +79,7 @@ TEST_P(StoppedPeer, EngineAndTransportEndWithinASecondEach) {
       if (rank == 1) transport.fail();
       support::Worker worker{rank, 3, transport, own.store};
       const std::vector<std::size_t> sizes{7, 1, 40, 16};
-      auto quadratic = std::make_unique<Quadratic<float>>(worker, options, sizes, GetParam().place);
+      auto quadratic = std::make_unique<Quadratic<float>>(worker, options, sizes, GetParam().memory);
       quadratic->engine().start();
       worker.store.set(cat("ready/", rank), "");
       EXPECT_TRUE(worker.store.wait("stopped", support::in_time()));

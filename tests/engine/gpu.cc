@@ -3,8 +3,8 @@
 
 namespace kith::engine {
 
-std::vector<Place> gpu_places() {
-  return {Place::gpu};
+std::vector<Memory> gpu_memories() {
+  return {Memory::gpu};
 }
 std::unique_ptr<kernels::Device> make_gpu() {
   return kernels::make_cuda_device();

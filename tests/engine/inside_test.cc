@@ -30,7 +30,7 @@ struct Case {
   std::string algorithm, topology;
   std::vector<int> machines = {};
   std::optional<DType> wire = {};
-  Place place = Place::host;
+  Memory memory = Memory::host;
 };
 
 EngineOptions options_of(const Case& c, const std::string& optimizer) {
@@ -45,7 +45,8 @@ std::string name_of_case(const testing::TestParamInfo<Case>& test) {
   std::string name = test.param.algorithm + "_" + test.param.topology;
   std::replace(name.begin(), name.end(), '-', '_');
   if (!test.param.machines.empty()) name += test.param.machines == kMachines ? "_machines" : "_two_machines";
-  if (test.param.place != Place::host) name += test.param.place == Place::windows ? "_windows" : "_copies";
+  if (test.param.memory != Memory::host)
+    name += test.param.memory == Memory::windows ? "_windows" : "_copies";
   return test.param.wire ? cat(name, "_", name_of(*test.param.wire)) : name;
 }
 
@@ -106,7 +107,7 @@ TEST_P(OverNodes, ModelsFollowTheRecursion) {
       [&](support::Worker& worker) {
         EngineOptions options = options_of(GetParam(), "sgd");
         options.optimizer.momentum = 0;
-        Quadratic<double> quadratic(worker, options, kSizes, GetParam().place);
+        Quadratic<double> quadratic(worker, options, kSizes, GetParam().memory);
         quadratic.engine().start();
         for (int t = 0; t < kSteps; ++t) {
           quadratic.backward(0.1);
@@ -138,7 +139,7 @@ TEST_P(InsideNode, WorkersOfANodeStayBitIdentical) {
   const auto models = support::run_threads(
       kWorkers,
       [&](support::Worker& worker) {
-        Quadratic<float> quadratic(worker, options_of(GetParam(), "accum-adamw"), kSizes, GetParam().place);
+        Quadratic<float> quadratic(worker, options_of(GetParam(), "accum-adamw"), kSizes, GetParam().memory);
         Engine& engine = quadratic.engine();
         engine.start();
         for (int t = 0; t < 9; ++t) {
@@ -166,8 +167,8 @@ INSTANTIATE_TEST_SUITE_P(Engine, OverNodes,
                                          Case{"awc", "ring-static"}, Case{"awc", "complete", kMachines},
                                          Case{"awc", "aer", kMachines}, Case{"awc", "ring-static", kMachines},
                                          Case{"awc", "complete", kTwo},
-                                         Case{"awc", "aer", {}, {}, Place::windows},
-                                         Case{"awc", "aer", {}, {}, Place::copies}, Case{"atc", "aer"},
+                                         Case{"awc", "aer", {}, {}, Memory::windows},
+                                         Case{"awc", "aer", {}, {}, Memory::copies}, Case{"atc", "aer"},
                                          Case{"atc", "complete", kMachines}, Case{"dsgt", "aer"},
                                          Case{"dsgt", "complete", kMachines}, Case{"sgp", "exp-directed"},
                                          Case{"sgp", "random-directed", kMachines}, Case{"none", "aer"}),
@@ -178,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"awc", "aer"}, Case{"awc", "ring-static"}, Case{"awc", "aer", kMachines},
                     Case{"awc", "aer", kTwo, DType::bf16}, Case{"awc", "ring-static", kMachines},
                     Case{"awc", "aer", {}, DType::bf16}, Case{"awc", "complete", kMachines, DType::bf16},
-                    Case{"awc", "complete", kMachines, {}, Place::copies}, Case{"atc", "ring-static"},
+                    Case{"awc", "complete", kMachines, {}, Memory::copies}, Case{"atc", "ring-static"},
                     Case{"atc", "ring-static", kMachines, DType::f16}, Case{"dsgt", "ring-static"},
                     Case{"dsgt", "ring-static", kMachines}, Case{"sgp", "exp-directed"}, Case{"none", "aer"}),
     name_of_case);

@@ -2,7 +2,7 @@
 
 namespace kith::engine {
 
-std::vector<Place> gpu_places() {
+std::vector<Memory> gpu_memories() {
   return {};
 }
 std::unique_ptr<kernels::Device> make_gpu() {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kith/optim/algorithm.h"
+#include "kith/optim/methods.h"
 #include "tests/engine/engine_support.h"
 
 namespace kith::engine {
@@ -46,11 +48,23 @@ void expect_same_bits(const EngineOptions& options) {
 
 TEST_P(Resume, GivesTheBitsOfNeverHavingStopped) {
   const std::string algorithm = GetParam();
+  const bool directed = optim::make_algorithm<float>(algorithm)->needs_directed_schedule();
+  const std::string family(optim::method_of(algorithm).optimizer);
   EngineOptions options =
-      options_for(algorithm, "accum-adamw", algorithm == "sgp" ? "random-directed" : "aer");
+      options_for(algorithm, family.empty() ? "accum-adamw" : family, directed ? "random-directed" : "aer");
   options.schedule.shape = graph::Shape({2, 1});
   for (const bool stagger : {false, true}) {  // with true, a parameter is split between two nodes
     options.stagger = stagger;
+    options.trigger = stagger ? "every 1" : "from 0 every 1, from 4 every 3";
+    options.method.rounds = optim::method_of(algorithm).takes_rounds && stagger ? 2 : 1;
+    if (optim::method_of(algorithm).codec != optim::Method::Codec::none) {
+      EngineOptions coded = options;
+      coded.wire.reset();
+      coded.codec = directed ? "qsgd 6" : stagger ? "sign" : "random-k 0.3";
+      SCOPED_TRACE(cat(algorithm, stagger ? ", staggered, " : ", ", coded.codec));
+      expect_same_bits(coded);
+    }
+    if (optim::method_of(algorithm).codec == optim::Method::Codec::needed) continue;
     for (const DType wire : {DType::f32, DType::bf16}) {
       SCOPED_TRACE(cat(algorithm, stagger ? ", staggered, " : ", ", name_of(wire)));
       options.wire = wire;
@@ -59,8 +73,11 @@ TEST_P(Resume, GivesTheBitsOfNeverHavingStopped) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engine, Resume, testing::Values("awc", "atc", "dsgt", "sgp", "allreduce", "none"),
-                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Engine, Resume, testing::ValuesIn(optim::algorithm_names()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace kith::engine

@@ -1,0 +1,309 @@
+// Workers die, and the others go on.
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "kith/base/error.h"
+#include "kith/optim/methods.h"
+#include "tests/engine/engine_support.h"
+
+namespace kith::engine {
+namespace {
+
+constexpr int kSteps = 16;
+
+EngineOptions reforming(const std::string& algorithm, const std::string& topology) {
+  const optim::Method& method = optim::method_of(algorithm);
+  EngineOptions options =
+      options_for(algorithm, method.optimizer.empty() ? "adamw" : std::string(method.optimizer), topology);
+  options.reforms = true;
+  if (method.codec == optim::Method::Codec::needed) options.codec = algorithm == "q-push" ? "qsgd 6" : "sign";
+  if (method.takes_outer) options.trigger = "every 3";
+  if (method.takes_rounds) options.method.rounds = 2;
+  return options;
+}
+
+// Steps up to `steps`, slowly enough for news to come by; what every step must say.
+void run_on(Quadratic<double>& quadratic, int steps) {
+  while (quadratic.engine().steps() < steps) {
+    const std::int64_t before = quadratic.engine().steps();
+    const StepReport report = quadratic.step();
+    EXPECT_TRUE(report.late.empty());
+    EXPECT_EQ(report.step, before);
+    EXPECT_EQ(quadratic.engine().steps(), before + 1);
+    EXPECT_EQ(report.view, quadratic.engine().world().members.view);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+std::vector<double> mean_of(Quadratic<double>& quadratic) {
+  std::vector<std::vector<double>> parts{std::vector<double>(7), std::vector<double>(1),
+                                         std::vector<double>(40), std::vector<double>(16)};
+  std::vector<void*> to;
+  for (auto& part : parts)
+    to.push_back(part.data());
+  quadratic.engine().average(to);
+  std::vector<double> all;
+  for (const auto& part : parts)
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+// Which members of how many views, then the model, then the mean of all models.
+std::string account(Quadratic<double>& quadratic) {
+  const auto mean = mean_of(quadratic);
+  std::string text;
+  for (const WorkerId worker : quadratic.engine().world().members.workers)
+    text += cat(worker.value, " ");
+  return cat(text, "| ", text_of(quadratic.model()), "| ", text_of(mean));
+}
+
+struct Account {
+  std::string members, model, mean;
+};
+Account read(const std::string& text) {
+  const std::size_t first = text.find('|'), second = text.rfind('|');
+  return {text.substr(0, first), text.substr(first, second - first), text.substr(second)};
+}
+
+struct Case {
+  std::string algorithm, topology, backend;
+  int victim = 0;
+};
+class Death : public ::testing::TestWithParam<Case> {};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::string& backend : support::all_backends()) {
+    for (const auto& [algorithm, topology] :
+         std::vector<std::pair<std::string, std::string>>{{"awc", "complete"},
+                                                          {"awc", "aer"},
+                                                          {"atc", "ring"},
+                                                          {"dsgd", "exp"},
+                                                          {"d-adam", "ring-static"},
+                                                          {"dsgt", "exp"},
+                                                          {"mc-dsgt", "ring"},
+                                                          {"sgp", "exp-directed"},
+                                                          {"choco", "ring-static"},
+                                                          {"cd-adam", "exp"},
+                                                          {"q-push", "exp-directed"},
+                                                          {"diloco", "complete"},
+                                                          {"noloco", "matching"},
+                                                          {"allreduce", "complete"},
+                                                          {"none", "complete"}}) {
+      for (const int victim : {0, 3})
+        all.push_back({algorithm, topology, backend, victim});
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Views, Death, ::testing::ValuesIn(cases()), [](const auto& test) {
+  std::string name = cat(test.param.algorithm, "_", test.param.topology, "_", test.param.backend, "_worker",
+                         test.param.victim);
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+void expect_survivors(const std::vector<std::string>& reports, const std::set<int>& victims,
+                      const std::string& algorithm) {
+  std::string members;
+  for (int rank = 0; rank < static_cast<int>(reports.size()); ++rank)
+    if (!victims.contains(rank)) members += cat(rank, " ");
+  std::set<std::string> models, means;
+  for (int rank = 0; rank < static_cast<int>(reports.size()); ++rank) {
+    if (victims.contains(rank)) continue;
+    const Account own = read(reports[static_cast<std::size_t>(rank)]);
+    EXPECT_EQ(own.members, members) << "worker " << rank;
+    models.insert(own.model);
+    means.insert(own.mean);
+  }
+  EXPECT_EQ(means.size(), 1u);
+  if (algorithm == "allreduce") {
+    EXPECT_EQ(models.size(), 1u);
+  }
+}
+
+TEST_P(Death, TheOthersGoOnToTheEnd) {
+  const auto& [algorithm, topology, backend, victim] = GetParam();
+  const auto reports = support::run_world(backend, 4, [&](support::Worker& worker) {
+    Quadratic<double> quadratic(worker, reforming(algorithm, topology));
+    quadratic.engine().start();
+    quadratic.engine().gather(0);  // everybody has the first model
+    run_on(quadratic, 5 + worker.rank % 2);
+    if (worker.rank == victim) support::die(worker);
+    run_on(quadratic, kSteps);
+    return account(quadratic);
+  });
+  expect_survivors(reports, {victim}, algorithm);
+}
+
+// With the dead go its own mass and what was on its way to it, in the rounds before the view: two of them
+// here.
+TEST(Views, PushSumKeepsTheMassThatSurvivorsHold) {
+  const auto reports = support::run_world("inproc", 5, [&](support::Worker& worker) {
+    EngineOptions options = reforming("sgp", "exp-directed");
+    Quadratic<double> quadratic(worker, options);
+    quadratic.engine().start();
+    quadratic.engine().gather(0);  // everybody has the first model
+    run_on(quadratic, 6);
+    if (worker.rank == 4) support::die(worker);
+    run_on(quadratic, 40);
+    double weight = 0;
+    for (const StateSpan& span : quadratic.engine().state())
+      if (span.name.ends_with("bucket0/weight")) std::memcpy(&weight, span.bytes.data(), sizeof(weight));
+    const auto all = quadratic.engine().gather(weight);
+    return cat(std::accumulate(all.begin(), all.end(), 0.0));
+  });
+  for (int rank = 0; rank < 4; ++rank) {
+    const double mass = std::stod(reports[static_cast<std::size_t>(rank)]);
+    EXPECT_GE(mass, 3);
+    EXPECT_LE(mass, 4);
+  }
+}
+
+// Some are in a gather when worker 2 dies instead of coming to it.
+TEST_P(Death, InAnOperationWithEverybodyItIsDoneAmongTheRest) {
+  const auto& [algorithm, topology, backend, victim] = GetParam();
+  const auto reports = support::run_world(backend, 4, [&](support::Worker& worker) {
+    Quadratic<double> quadratic(worker, reforming(algorithm, topology));
+    quadratic.engine().start();
+    quadratic.engine().gather(0);  // everybody has the first model
+    run_on(quadratic, 4);
+    quadratic.engine().gather(1);
+    if (worker.rank == victim) support::die(worker);
+    const auto all = quadratic.engine().gather(worker.rank);
+    EXPECT_EQ(all.size(), 3u);
+    EXPECT_DOUBLE_EQ(std::accumulate(all.begin(), all.end(), 0.0), 6 - victim);
+    run_on(quadratic, 8);
+    std::vector<double> numbers{1.0 * worker.rank, 1};
+    quadratic.engine().mean(numbers);
+    EXPECT_DOUBLE_EQ(numbers[0], (6.0 - victim) / 3);
+    run_on(quadratic, kSteps);
+    return account(quadratic);
+  });
+  expect_survivors(reports, {victim}, algorithm);
+}
+
+// Dies when it comes to write a key that has `part` in it.
+class DeadlyStore final : public comm::Store {
+ public:
+  DeadlyStore(support::Worker& worker, std::string part) : worker_(worker), part_(std::move(part)) {}
+
+ private:
+  void look(std::string_view key) {
+    if (!part_.empty() && key.find(part_) != std::string_view::npos) support::die(worker_);
+  }
+  void set_for(std::string_view key, std::string_view value, std::stop_token stop) override {
+    look(key);
+    worker_.store.set(key, value, std::move(stop));
+  }
+  std::optional<std::string> get_for(std::string_view key, std::stop_token stop) override {
+    return worker_.store.get(key, std::move(stop));
+  }
+  std::int64_t add_for(std::string_view key, std::int64_t delta, std::stop_token stop) override {
+    return worker_.store.add(key, delta, std::move(stop));
+  }
+  std::string set_once_for(std::string_view key, std::string_view value, std::stop_token stop) override {
+    look(key);
+    return worker_.store.set_once(key, value, std::move(stop));
+  }
+  std::optional<std::string> wait_for(std::string_view key, Deadline deadline,
+                                      std::stop_token stop) override {
+    return worker_.store.wait(key, deadline, std::move(stop));
+  }
+
+  support::Worker& worker_;
+  const std::string part_;
+};
+
+// A second one dies while the first loss is being dealt with: before it says where it is, before it proposes,
+// before its windows are open, before it says that they are, before it says that the view stands.
+struct SecondDeath {
+  std::string algorithm, part;
+  int victim = 0;
+};
+class DeathInAChange : public ::testing::TestWithParam<SecondDeath> {};
+std::vector<SecondDeath> second_deaths() {
+  std::vector<SecondDeath> all;
+  for (const char* algorithm : {"awc", "atc", "allreduce"}) {
+    for (const char* part : {"/at/", "/view", "/open/", "/outcome"}) {
+      for (const int victim : {0, 2})
+        all.push_back({algorithm, part, victim});
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Views, DeathInAChange, ::testing::ValuesIn(second_deaths()), [](const auto& test) {
+  return cat(test.param.algorithm, "_",
+             test.param.part.substr(1, 4) == "at/" ? "at" : test.param.part.substr(1, 4), "_worker",
+             test.param.victim);
+});
+
+TEST_P(DeathInAChange, TheOthersGoOnToTheEnd) {
+  const auto& [algorithm, part, victim] = GetParam();
+  const auto reports = support::run_world("shm", 5, [&](support::Worker& worker) {
+    DeadlyStore store(worker, worker.rank == victim ? part : "");
+    support::Worker own{worker.rank, worker.size, worker.transport, store};
+    Quadratic<double> quadratic(own, reforming(algorithm, "complete"));
+    quadratic.engine().start();
+    quadratic.engine().gather(0);  // everybody has the first model
+    run_on(quadratic, 5);
+    if (worker.rank == 3) support::die(worker);
+    run_on(quadratic, kSteps);
+    return account(quadratic);
+  });
+  // Only the speaker writes the view and its outcome.
+  const bool dies = part == "/at/" || part == "/open/" || victim == 0;
+  expect_survivors(reports, dies ? std::set<int>{3, victim} : std::set<int>{3}, algorithm);
+}
+
+// Down to one.
+TEST(Views, OneIsEnough) {
+  const auto reports = support::run_world("shm", 4, [&](support::Worker& worker) {
+    Quadratic<double> quadratic(worker, reforming("awc", "aer"));
+    quadratic.engine().start();
+    quadratic.engine().gather(0);  // everybody has the first model
+    run_on(quadratic, 3 * (worker.rank + 1));
+    if (worker.rank < 3) support::die(worker);
+    run_on(quadratic, 20);
+    return account(quadratic);
+  });
+  expect_survivors(reports, {0, 1, 2}, "awc");
+}
+
+// A run without faults gives the same bits with and without views.
+TEST(Views, WithoutALossNothingChanges) {
+  EngineOptions with = reforming("awc", "aer"), without = with;
+  without.reforms = false;
+  EXPECT_EQ(train<float>("inproc", 4, with, 10), train<float>("inproc", 4, without, 10));
+}
+
+// A topology that fits only so many workers ends the run, and says so.
+TEST(Views, ATopologyThatCannotShrinkIsAnError) {
+  const support::TempFolder folder;
+  const auto file = folder.path() / "topology.json";
+  std::ofstream(file) << R"({"workers": 3, "rounds": [{"edges": [[0, 1], [1, 2]]}]})";
+  support::run_world("inproc", 3, [&](support::Worker& worker) {
+    EngineOptions options = reforming("awc", "file");
+    options.schedule.file = file.string();
+    Quadratic<double> quadratic(worker, options);
+    quadratic.engine().start();
+    quadratic.engine().gather(0);  // everybody has the first model
+    run_on(quadratic, 3);
+    if (worker.rank == 2) support::die(worker);
+    std::string text = "no failure";
+    try {
+      run_on(quadratic, 2000);
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    EXPECT_NE(text.find("cannot go on with 2 workers"), std::string::npos) << text;
+    return std::string();
+  });
+}
+
+}  // namespace
+}  // namespace kith::engine
