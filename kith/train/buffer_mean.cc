@@ -1,49 +1,41 @@
 #include "kith/train/buffer_mean.h"
 
-#include <array>
-
 namespace kith::train {
+namespace {
 
-BufferMean::BufferMean(const torch::nn::Module& module, const engine::World& world,
-                       const engine::EngineOptions& options) {
-  std::int64_t count = 0;
+torch::Tensor part(std::vector<double>& flat, std::size_t first, const torch::Tensor& like) {
+  return torch::from_blob(flat.data() + first, {like.numel()}, torch::kFloat64);
+}
+
+}  // namespace
+
+BufferMean::BufferMean(const torch::nn::Module& module) {
+  std::size_t count = 0;
   for (const auto& item : module.named_buffers()) {
     const torch::Tensor& buffer = item.value();
     if (!buffer.defined() || !buffer.is_floating_point() || buffer.numel() == 0) continue;
     buffers_.push_back(buffer);
-    count += buffer.numel();
+    count += static_cast<std::size_t>(buffer.numel());
   }
-  if (buffers_.empty()) return;
-  flat_ = torch::zeros({count}, torch::kFloat64);
-  engine::EngineOptions own;
-  own.name = options.name + "/buffers";
-  own.algorithm = "none";
-  own.optimizer.name = "sgd";  // keeps no state
-  own.schedule.shape = options.schedule.shape;
-  own.patience = options.patience;
-  engine_ = std::make_unique<engine::Engine>(
-      world, own,
-      std::vector<engine::Segment>{{"buffers", flat_.data_ptr(), static_cast<std::size_t>(count), DType::f64,
-                                    static_cast<std::uint64_t>(count)}});
+  flat_.resize(count);
 }
 
-void BufferMean::share_start() {
+void BufferMean::share_start(engine::Engine& engine) {
   if (empty()) return;
   gather_own();
-  engine_->start();
-  scatter(flat_);
+  engine.share(flat_);
+  scatter();
 }
 
-void BufferMean::average() {
+void BufferMean::average(engine::Engine& engine) {
   if (empty()) return;
-  saved_.clear();
+  std::vector<torch::Tensor> own;
   for (const torch::Tensor& buffer : buffers_)
-    saved_.push_back(buffer.clone());
+    own.push_back(buffer.clone());
   gather_own();
-  const torch::Tensor mean = torch::empty_like(flat_);
-  const std::array<void*, 1> to{mean.data_ptr()};
-  engine_->average(to);
-  scatter(mean);
+  engine.mean(flat_);
+  saved_ = std::move(own);
+  scatter();
 }
 
 void BufferMean::restore() {
@@ -55,19 +47,19 @@ void BufferMean::restore() {
 
 void BufferMean::gather_own() {
   const torch::NoGradGuard no_grad;
-  std::int64_t first = 0;
+  std::size_t first = 0;
   for (const torch::Tensor& buffer : buffers_) {
-    flat_.narrow(0, first, buffer.numel()).copy_(buffer.reshape({-1}));
-    first += buffer.numel();
+    part(flat_, first, buffer).copy_(buffer.reshape({-1}));
+    first += static_cast<std::size_t>(buffer.numel());
   }
 }
 
-void BufferMean::scatter(const torch::Tensor& flat) {
+void BufferMean::scatter() {
   const torch::NoGradGuard no_grad;
-  std::int64_t first = 0;
+  std::size_t first = 0;
   for (torch::Tensor& buffer : buffers_) {
-    buffer.copy_(flat.narrow(0, first, buffer.numel()).reshape(buffer.sizes()));
-    first += buffer.numel();
+    buffer.copy_(part(flat_, first, buffer).reshape(buffer.sizes()));
+    first += static_cast<std::size_t>(buffer.numel());
   }
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include <torch/nn/module.h>
@@ -15,27 +13,24 @@ namespace kith::train {
 // double. Integer buffers stay each worker's own. One thread.
 class BufferMean {
  public:
-  // Collective where the module has such buffers.
-  BufferMean(const torch::nn::Module& module, const engine::World& world,
-             const engine::EngineOptions& options);
+  explicit BufferMean(const torch::nn::Module& module);
 
   bool empty() const { return buffers_.empty(); }
 
-  // Collective: everybody's buffers become rank 0's. At most once.
-  void share_start();
+  // Collective, by the engine's operations: everybody's buffers become rank 0's. Before the first step.
+  void share_start(engine::Engine& engine);
 
-  // Collective: the buffers become the workers' mean, until restore() puts back what they were.
-  void average();
+  // Collective likewise: the buffers become the workers' mean, until restore() puts back what they were.
+  void average(engine::Engine& engine);
   void restore();
 
  private:
   void gather_own();
-  void scatter(const torch::Tensor& flat);
+  void scatter();
 
   std::vector<torch::Tensor> buffers_;
-  torch::Tensor flat_;  // the engine's only segment
+  std::vector<double> flat_;
   std::vector<torch::Tensor> saved_;
-  std::unique_ptr<engine::Engine> engine_;  // last: its segment is flat_
 };
 
 }  // namespace kith::train

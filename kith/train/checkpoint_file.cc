@@ -138,6 +138,19 @@ FileDigest write_worker_file(const std::filesystem::path& file, const WorkerFile
   return digest;
 }
 
+FileDigest digest_of_file(const std::filesystem::path& path) {
+  constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
+  const PlainFile file(path);
+  FileDigest digest{path.filename().string(), file.size(), 0};
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(kPiece, file.size())));
+  for (std::uint64_t left = file.size(); left > 0; left -= std::min(kPiece, left)) {
+    const std::span<std::byte> next(piece.data(), static_cast<std::size_t>(std::min(kPiece, left)));
+    file.read(next);
+    digest.crc64 = crc64(next, digest.crc64);
+  }
+  return digest;
+}
+
 std::string read_plain_file(const std::filesystem::path& path, std::uint64_t most_bytes) {
   const PlainFile file(path);
   if (file.size() > most_bytes)

@@ -27,6 +27,9 @@ struct FileDigest {
   std::string name;  // within its folder
   std::uint64_t bytes = 0;
   std::uint64_t crc64 = 0;
+  // Where it was written, when the files of a checkpoint do not all lie in one folder.
+  std::string host = {};
+  std::string folder = {};
   bool operator==(const FileDigest&) const = default;
 };
 
@@ -48,6 +51,9 @@ struct WorkerFile {
 // InputError when the file is missing, no plain file, not the one that the digest is of, of another version,
 // or holds what no worker's file can hold.
 WorkerFile read_worker_file(const std::filesystem::path& folder, const FileDigest& digest);
+
+// Of a plain file, read to its end. InputError when it cannot be.
+FileDigest digest_of_file(const std::filesystem::path& file);
 
 // A small plain file, such as a manifest, as text. InputError when it cannot be read, is no plain file or is
 // longer than `most_bytes`.

@@ -17,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "ckpt-";
-constexpr const char* kManifest = "manifest.json";
 constexpr const char* kFormat = "kith-checkpoint";
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMostWorkers = 1 << 20;
@@ -67,6 +66,8 @@ FileDigest digest_of(const JsonField& file, int rank) {
   if (digest.name != worker_file_name(rank)) file.at("name").refuse(cat("is not ", worker_file_name(rank)));
   digest.bytes = static_cast<std::uint64_t>(file.at("bytes").integer(0, kMostBytes));
   digest.crc64 = hex_in(file.at("crc64"));
+  if (file.has("host")) digest.host = file.at("host").text();
+  if (file.has("folder")) digest.folder = file.at("folder").text();
   return digest;
 }
 
@@ -127,11 +128,14 @@ std::string worker_file_name(int rank) {
   return cat("worker-", rank, ".safetensors");
 }
 
-void write_manifest(const fs::path& folder, const Manifest& manifest) {
+std::string manifest_text(const Manifest& manifest) {
   Json json{{"format", kFormat},       {"version", kCheckpointVersion}, {"run", manifest.run},
             {"model", manifest.model}, {"step", manifest.step},         {"workers", manifest.workers()}};
   for (const FileDigest& file : manifest.files) {
-    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc64", hex_of(file.crc64)}});
+    Json entry{{"name", file.name}, {"bytes", file.bytes}, {"crc64", hex_of(file.crc64)}};
+    if (!file.host.empty()) entry["host"] = file.host;
+    if (!file.folder.empty()) entry["folder"] = file.folder;
+    json["files"].push_back(std::move(entry));
   }
   for (const auto& bucket : manifest.cut) {
     Json parts = Json::array();
@@ -139,22 +143,33 @@ void write_manifest(const fs::path& folder, const Manifest& manifest) {
       parts.push_back({part.segment, part.count});
     json["buckets"].push_back(std::move(parts));
   }
-  const std::string text = json.dump(2) + "\n";
-  DurableFile out(folder / kManifest);
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& place) {
+  const Json json = parse_strictly(text, place);
+  return manifest_of(JsonField(json, "", place));
+}
+
+void write_manifest(const fs::path& folder, const Manifest& manifest) {
+  write_manifest(folder, manifest_text(manifest));
+}
+
+void write_manifest(const fs::path& folder, const std::string& text) {
+  DurableFile out(folder / kManifestName);
   out.write(std::as_bytes(std::span(text)));
   out.commit();
   sync_folder(folder.parent_path());
 }
 
 Manifest read_manifest(const fs::path& folder) {
-  const fs::path path = folder / kManifest;
+  const fs::path path = folder / kManifestName;
   std::error_code ignored;
   if (!fs::exists(path, ignored)) {
     throw InputError("has no manifest.json", folder.string(),
                      "it is no checkpoint, or it was never completed");
   }
-  const Json json = parse_strictly(read_plain_file(path, kMostManifestBytes), path.string());
-  Manifest manifest = manifest_of(JsonField(json, "", path.string()));
+  Manifest manifest = parse_manifest(read_plain_file(path, kMostManifestBytes), path.string());
   const auto step = step_of(plain(folder));
   if (step && *step != manifest.step) {
     throw InputError(cat("step is ", manifest.step, ", and the folder is that of step ", *step),
@@ -164,7 +179,14 @@ Manifest read_manifest(const fs::path& folder) {
 }
 
 WorkerFile read_worker_file(const fs::path& folder, const Manifest& manifest, int rank) {
-  WorkerFile file = read_worker_file(folder, manifest.files.at(static_cast<std::size_t>(rank)));
+  const FileDigest& digest = manifest.files.at(static_cast<std::size_t>(rank));
+  std::error_code ignored;
+  if (!digest.host.empty() && !fs::exists(folder / digest.name, ignored)) {
+    throw InputError(
+        cat("worker ", rank, "'s file is not here: it was saved on ", digest.host, ", in ", digest.folder),
+        (folder / digest.name).string(), "start a worker there too, or copy the file");
+  }
+  WorkerFile file = read_worker_file(folder, digest);
   const WorkerFileHeader& is = file.header;
   if (is == WorkerFileHeader{manifest.step, rank, manifest.workers(), manifest.run}) return file;
   throw InputError(cat("is worker ", is.rank, " of ", is.workers, " at step ", is.step, " of run ", is.run,
@@ -189,8 +211,16 @@ Manifest verify_checkpoint(const fs::path& folder) {
 std::vector<fs::path> list_checkpoints(const fs::path& root) {
   std::vector<fs::path> folders = all_folders(root);
   std::error_code ignored;
-  std::erase_if(folders, [&](const fs::path& folder) { return !fs::exists(folder / kManifest, ignored); });
+  std::erase_if(folders,
+                [&](const fs::path& folder) { return !fs::exists(folder / kManifestName, ignored); });
   return folders;
+}
+
+fs::path newest_checkpoint(const fs::path& root) {
+  const std::vector<fs::path> checkpoints = list_checkpoints(root);
+  if (checkpoints.empty())
+    throw InputError("there is no checkpoint to go on from", root.string(), "start the run anew");
+  return checkpoints.front();
 }
 
 std::optional<fs::path> newest_valid_checkpoint(const fs::path& root) {
@@ -215,20 +245,27 @@ void prune_checkpoints(const fs::path& root, int keep) {
   int kept = 0;
   std::error_code ignored;
   for (const fs::path& folder : all_folders(root)) {
-    const bool complete = fs::exists(folder / kManifest, ignored);
+    const bool complete = fs::exists(folder / kManifestName, ignored);
     if (complete && kept < keep) {
       ++kept;
       continue;
     }
-    if (kept == 0) continue;                  // newer than every complete one: perhaps being written
-    fs::remove(folder / kManifest, ignored);  // first, so that what a crash leaves is no checkpoint
+    if (kept == 0) continue;                      // newer than every complete one: perhaps being written
+    fs::remove(folder / kManifestName, ignored);  // first, so that what a crash leaves is no checkpoint
     fs::remove_all(folder, ignored);
   }
 }
 
+std::vector<std::int64_t> steps_begun(const fs::path& root) {
+  std::vector<std::int64_t> steps;
+  for (const fs::path& folder : all_folders(root))
+    steps.push_back(*step_of(folder));
+  return steps;
+}
+
 void remove_incomplete(const fs::path& folder) {
   std::error_code ignored;
-  if (!fs::exists(folder / kManifest, ignored)) fs::remove_all(folder, ignored);
+  if (!fs::exists(folder / kManifestName, ignored)) fs::remove_all(folder, ignored);
 }
 
 }  // namespace kith::train

@@ -10,7 +10,9 @@ namespace kith::train {
 // scores (rows, classes); target (rows), int64, each a class.
 torch::Tensor cross_entropy(const torch::Tensor& scores, const torch::Tensor& target);
 
-// The same by torch's own operations, on any device.
-torch::Tensor plain_cross_entropy(const torch::Tensor& scores, const torch::Tensor& target);
+// The same by torch's own operations, on any device. Rows whose target is -100 do not count. With `smoothing`
+// s a target is 1 - s of its class and s of all classes evenly.
+torch::Tensor plain_cross_entropy(const torch::Tensor& scores, const torch::Tensor& target,
+                                  double smoothing = 0);
 
 }  // namespace kith::train

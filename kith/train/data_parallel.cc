@@ -21,7 +21,7 @@ GroupOptions named_group(std::string group, std::vector<std::string> parameters)
 
 using Wrapper = DecentralizedDataParallel;
 
-Wrapper::DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
+Wrapper::DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const engine::WorldParts& world,
                                    Options options)
     : impl_(std::make_unique<Impl>(std::move(module), world, std::move(options))) {}
 Wrapper::DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const launch::World& world,
@@ -35,7 +35,7 @@ const std::shared_ptr<torch::nn::Module>& Wrapper::module() const {
 const Options& Wrapper::options() const {
   return impl_->options_;
 }
-const engine::World& Wrapper::world() const {
+const engine::WorldParts& Wrapper::world() const {
   return impl_->world_;
 }
 void Wrapper::train(bool on) {
@@ -65,6 +65,15 @@ std::vector<ParameterGroup>& Wrapper::parameter_groups() {
 const std::optional<Resumed>& Wrapper::resumed() const {
   return impl_->resumed_;
 }
+bool Wrapper::joined() const {
+  return impl_->joined_;
+}
+void Wrapper::give_position(std::function<std::vector<std::byte>()> position) {
+  impl_->position_ = std::move(position);
+}
+void Wrapper::finish() {
+  impl_->finish();
+}
 const engine::Engine& Wrapper::engine() const {
   return *impl_->engine_;
 }
@@ -90,7 +99,7 @@ double Wrapper::consensus_distance() {
   return impl_->consensus_distance();
 }
 std::vector<double> Wrapper::gather(double value) {
-  return impl_->engine_->gather(value);
+  return impl_->gather(value);
 }
 void Wrapper::barrier() {
   impl_->barrier("barrier()");
@@ -102,7 +111,7 @@ std::string Wrapper::run_id() {
   return impl_->run_id();
 }
 std::uint64_t Wrapper::agreement_number() {
-  return impl_->agreements_++;
+  return impl_->agreement_number();
 }
 
 void Wrapper::clip_grad_norm(double max_norm) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,10 +67,11 @@ class DecentralizedDataParallel {
   // Collective: opens the windows with all workers, then makes everybody's model rank 0's (or the
   // checkpoint's). The parameters lie on one device, the CPU or a GPU; on a GPU the stream that is torch's
   // current one now is also the engine's. InputError names the parameter that is not dense, not on that
-  // device, or overlaps another; and a bad option.
+  // device, or overlaps another; and a bad option. In a world that joins a running job (World::newcomer): see
+  // joined().
   DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const launch::World& world,
                             Options options = {});
-  DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
+  DecentralizedDataParallel(std::shared_ptr<torch::nn::Module> module, const engine::WorldParts& world,
                             Options options = {});
   ~DecentralizedDataParallel();
   DecentralizedDataParallel(const DecentralizedDataParallel&) = delete;
@@ -77,7 +79,7 @@ class DecentralizedDataParallel {
 
   const std::shared_ptr<torch::nn::Module>& module() const;
   const Options& options() const;
-  const engine::World& world() const;
+  const engine::WorldParts& world() const;
 
   void train(bool on = true);
   void eval() { train(false); }
@@ -85,7 +87,7 @@ class DecentralizedDataParallel {
   // set_to_none false keeps the memory and leaves zeros: unused parameters then have a gradient (of zero).
   void zero_grad(bool set_to_none = true);
 
-  // One step with the gradients that lie in the parameters. Bounded. Error names a lost worker (see OnLost);
+  // One step with the gradients that lie in the parameters. Bounded. What a lost worker means OnLost says;
   // a late one is in the report. On a GPU it does not wait for this step's backward pass, unless
   // NonFinite::skip or the algorithm (all but awc and none) must.
   StepReport step(const StepOptions& options = {});
@@ -195,8 +197,21 @@ class DecentralizedDataParallel {
   // The values of a tensor, for later: asking the tensor itself would wait for all that the device has to do.
   PendingValue read(const torch::Tensor& numbers);
 
-  // What the checkpoint held, when options.resume_from named one.
+  // What the checkpoint held, when options.resume_from named one; in a worker that joined a running job, what
+  // it got of its donor.
   const std::optional<Resumed>& resumed() const;
+  // This worker joined a running job: the constructor returned with a donor's model, moments, buffers and
+  // rates, as a member, and steps() is that of the others. options.resume_from was not looked at.
+  bool joined() const;
+  // A worker that joins later gets the data's position of its donor, as Resumed::position: called between two
+  // steps, by the thread that steps.
+  void give_position(std::function<std::vector<std::byte>()> position);
+
+  // This worker leaves a job that goes on, because its data is out or its machine is wanted. It mixes on
+  // without gradients to where the view without it begins, and with sgp hands over its mass: nothing is lost,
+  // and the others do not count it as lost. Nothing but the destructor may follow. With OnLost::reform; else
+  // nothing happens, and the others miss it.
+  void finish();
 
   // The engine below, for its memory use, buckets and layout.
   const engine::Engine& engine() const;
@@ -213,8 +228,8 @@ class DecentralizedDataParallel {
   // Names the run in its checkpoints, through all its parts: 16 hexadecimal digits that rank 0 draws.
   // Collective.
   std::string run_id();
-  // 0, 1, 2, ...: names for what the workers of this model agree on through the Store; the same on workers
-  // that make the same calls.
+  // Names what the workers of this model agree on next through the Store: another number every time, the same
+  // on all of them. Collective.
   std::uint64_t agreement_number();
 
  private:

@@ -10,8 +10,8 @@
 namespace kith::train {
 
 void DecentralizedDataParallel::Impl::barrier(const char* what) {
-  const std::vector<double> all = engine_->gather(0);
-  for (Rank rank = 0; rank < world_.size(); ++rank) {
+  const std::vector<double> all = gather(0);
+  for (Rank rank = 0; rank < static_cast<Rank>(all.size()); ++rank) {
     if (std::isnan(all[static_cast<std::size_t>(rank)])) {
       throw Error(cat(world_.members.at(rank), " did not come"), cat(world_.self(), ", ", what),
                   "look at that worker's log");
@@ -21,7 +21,11 @@ void DecentralizedDataParallel::Impl::barrier(const char* what) {
 
 double DecentralizedDataParallel::Impl::consensus_distance() {
   device_->enter();
-  return engine_->consensus_distance();
+  return followed([&] { return engine_->consensus_distance(); });
+}
+
+std::vector<double> DecentralizedDataParallel::Impl::gather(double value) {
+  return followed([&] { return engine_->gather(value); });
 }
 
 double DecentralizedDataParallel::Impl::begin_average() {
@@ -34,9 +38,9 @@ double DecentralizedDataParallel::Impl::begin_average() {
     to.push_back(means.back().data_ptr());
   }
   device_->enter();
-  const double distance = engine_->average(to);
+  const double distance = followed([&] { return engine_->average(to); });
   device_->leave();
-  if (buffer_mean_) buffer_mean_->average();
+  if (buffer_mean_) followed([&] { buffer_mean_->average(*engine_); });
   for (std::size_t i = 0; i < table_->size(); ++i)
     table_->point(i, means[i]);
   table_->record_versions();
@@ -67,7 +71,6 @@ void DecentralizedDataParallel::Impl::end_edit() {
   std::map<std::string, std::vector<std::byte>> kept;
   for (const engine::StateSpan& span : engine_state())
     kept[span.name].assign(span.bytes.begin(), span.bytes.end());
-  engine_.reset();
   ++edits_;
   table_ = std::make_unique<ParameterTable>(*module_);
   if (table_->device() != device_->torch_device()) {
@@ -75,6 +78,7 @@ void DecentralizedDataParallel::Impl::end_edit() {
         cat("the module is on ", table_->device().str(), ", was on ", device_->torch_device().str()),
         "edit()", "an edit changes values, not where they lie");
   }
+  cut_ = engine_->cut();
   build_engine();
   engine_->restore(steps);
   for (const engine::StateSpan& span : engine_state()) {

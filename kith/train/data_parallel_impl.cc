@@ -13,7 +13,7 @@ namespace kith::train {
 namespace {
 
 // By rank.
-std::vector<int> machines_of(const engine::World& world) {
+std::vector<int> machines_of(const engine::WorldParts& world) {
   return gossip::machines_of(*world.transport, world.members);
 }
 
@@ -32,8 +32,8 @@ engine::Cut saved_cut(const std::filesystem::path& checkpoint, const ParameterTa
 
 }  // namespace
 
-DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module, const engine::World& world,
-                                      Options options)
+DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
+                                      const engine::WorldParts& world, Options options)
     : module_(std::move(module)),
       world_(world),
       options_(std::move(options)),
@@ -43,16 +43,22 @@ DecentralizedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       corrects_noise_(noise_shortens_steps()) {
   device_ = make_model_device(table_->device());
   make_groups();
-  const bool fresh = options_.resume_from.empty();
+  const bool joins = world_.newcomer;
+  const bool fresh = options_.resume_from.empty() || joins;
   if (!fresh) cut_ = saved_cut(options_.resume_from, *table_, world_.size());
   build_engine();
-  const bool shares_buffers = fresh && options_.same_start && world_.size() > 1;
+  const bool shares_buffers = fresh && !joins && options_.same_start && world_.size() > 1;
   if (shares_buffers || options_.buffers == BufferPolicy::averaged) {
-    buffer_mean_ = std::make_unique<BufferMean>(*module_, world_, engine_options_);
+    buffer_mean_ = std::make_unique<BufferMean>(*module_);
   }
-  if (fresh) {
+  if (joins) {
+    take_along(*engine_->joined());
+    world_.members = engine_->world().members;
+    world_.newcomer = false;
+    joined_ = true;
+  } else if (fresh) {
     engine_->start();
-    if (shares_buffers) buffer_mean_->share_start();
+    if (shares_buffers) buffer_mean_->share_start(*engine_);
   } else {
     resume_from(options_.resume_from);
   }
@@ -84,10 +90,13 @@ void DecentralizedDataParallel::Impl::make_groups() {
 
 void DecentralizedDataParallel::Impl::build_engine() {
   engine::EngineOptions own = engine_options_;
+  if (engine_) own.schedule.shape = engine_->options().schedule.shape;  // of the members that are left
+  engine_.reset();
   if (!cut_.empty()) own.cut = cut_;
   if (edits_ > 0) own.name += cat("#", edits_);  // windows of one transport have different names
   device_->enter();
   engine_ = std::make_unique<engine::Engine>(world_, own, table_->segments(), device_->device());
+  engine_->give_along([this] { return given_along(); });
   gradients_.assign(table_->size(), {});
   arrived_.assign(table_->size(), false);
 }
@@ -119,6 +128,13 @@ void DecentralizedDataParallel::Impl::point_at_engine() {
     }
   }
   table_->record_versions();
+}
+
+void DecentralizedDataParallel::Impl::follow_view() {
+  if (engine_->world().members.view == world_.members.view) return;
+  world_.members = engine_->world().members;
+  find_places();
+  point_at_engine();
 }
 
 // The module outlives the engine's windows: whatever lies there moves to memory of torch's own.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,11 +19,12 @@
 
 namespace kith::train {
 
-// Five sources: data_parallel_impl.cc builds, data_parallel_step.cc steps, data_parallel_guards.cc averages
-// and edits, data_parallel_state.cc saves, data_parallel_resume.cc goes on.
+// Six sources: data_parallel_impl.cc builds, data_parallel_step.cc steps, data_parallel_guards.cc averages
+// and edits, data_parallel_state.cc saves, data_parallel_resume.cc goes on, data_parallel_newcomer.cc comes
+// and leaves.
 class DecentralizedDataParallel::Impl {
  public:
-  Impl(std::shared_ptr<torch::nn::Module> module, const engine::World& world, Options options);
+  Impl(std::shared_ptr<torch::nn::Module> module, const engine::WorldParts& world, Options options);
   ~Impl();
 
   StepReport step(const StepOptions& step_options);
@@ -37,21 +39,25 @@ class DecentralizedDataParallel::Impl {
   void end_edit();
   void barrier(const char* what);
   double consensus_distance();
+  std::vector<double> gather(double value);
   std::vector<StateBlock> state();
   std::string run_id();
+  std::uint64_t agreement_number();
+  void finish();
   void require_free(const char* what) const;
 
   const std::shared_ptr<torch::nn::Module> module_;
-  const engine::World world_;
+  engine::WorldParts world_;  // with the members of the view
   const Options options_;
   const engine::EngineOptions engine_options_;
   std::vector<ParameterGroup> groups_;
   std::optional<double> max_norm_;  // for the next step
   std::optional<Resumed> resumed_;
+  std::function<std::vector<std::byte>()> position_;  // of the data, for newcomers
+  bool joined_ = false;
   int no_sync_depth_ = 0;
   bool averaging_ = false;
   bool editing_ = false;
-  std::uint64_t agreements_ = 0;
   std::unique_ptr<ParameterTable> table_;
   std::unique_ptr<ModelDevice> device_;
   NoiseMeter noise_;
@@ -63,6 +69,9 @@ class DecentralizedDataParallel::Impl {
  private:
   void build_engine();
   void make_groups();
+  // Besides the engine's state, for newcomers; and what one of them does with it.
+  std::vector<std::byte> given_along();
+  void take_along(const engine::Joined& joined);
   void resume_from(const std::filesystem::path& folder);
   std::vector<engine::StateSpan> engine_state();
   // REQUIRES: a span of engine_state().
@@ -90,6 +99,18 @@ class DecentralizedDataParallel::Impl {
   void say_what_is_not_kept(int workers);
   void find_places();
   void point_at_engine();
+  // After the engine may have moved to another view, with the parameters.
+  void follow_view();
+  // What `operation` of the engine returns or throws; then follows.
+  template <class Operation>
+  auto followed(const Operation& operation) {
+    struct Follow {
+      Impl& impl;
+      ~Follow() { impl.follow_view(); }
+    };
+    const Follow follow{*this};
+    return operation();
+  }
   void release_to_torch();
   void hook_gradients();
   void gradient_arrived(std::size_t i);

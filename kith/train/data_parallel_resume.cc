@@ -10,6 +10,7 @@
 #include "kith/base/error.h"
 #include "kith/base/rng.h"
 #include "kith/base/text.h"
+#include "kith/optim/algorithm.h"
 #include "kith/train/crc64.h"
 #include "kith/train/data_parallel_impl.h"
 #include "kith/train/state_names.h"
@@ -99,7 +100,7 @@ void DecentralizedDataParallel::Impl::require_fits(const WorkerFile& file, bool 
   std::vector<std::string> expected{kPosition, kDeviceRandomState, kOptimizer, kNoise};
   for (const StateBlock& block : state()) {
     expected.push_back(block.name);
-    if (!same_workers && block.name == kDeviceRandomState) continue;
+    if (!same_workers && (block.name == kDeviceRandomState || block.name.starts_with(kReplicas))) continue;
     if (block.name == kNoise && !file.has(kNoise)) continue;  // one worker, or a kith that did not measure it
     const NamedTensor& tensor = file.tensor(block.name);
     // Other workers may have cut the model into another number of buckets.
@@ -117,6 +118,7 @@ void DecentralizedDataParallel::Impl::require_fits(const WorkerFile& file, bool 
   if (file.has(kOptimizer) && file.tensor(kOptimizer).type != "U8")
     refuse(file, kOptimizer, "is not of type U8");
   for (const NamedTensor& tensor : file.tensors) {
+    if (!same_workers && tensor.name.starts_with(kReplicas)) continue;
     if (std::ranges::find(expected, tensor.name) == expected.end())
       refuse(file, tensor.name, "has no place in this model", kSame);
   }
@@ -152,6 +154,7 @@ DecentralizedDataParallel::Impl::Merged DecentralizedDataParallel::Impl::merge_f
         sum[k] += numbers[k];
     };
     for (const StateTensor& state : engine_tensors()) {
+      if (state.name.starts_with(kReplicas)) continue;
       const NamedTensor& tensor = file.tensor(state.name);
       if (state.merge == Merge::mean) add(tensor);
       if (state.merge != Merge::largest) continue;
@@ -205,6 +208,7 @@ void DecentralizedDataParallel::Impl::resume_from(const std::filesystem::path& f
     take_merged(*merged);
   }
   engine_->resume();
+  if (merged && world_.rank() == 0) say_what_is_not_kept(merged->workers);
 }
 
 void DecentralizedDataParallel::Impl::take_groups(const WorkerFile& file) {
@@ -266,6 +270,7 @@ void DecentralizedDataParallel::Impl::take_merged(const Merged& merged) {
   const WorkerFile& first = merged.first;
   engine_->restore(first.header.step);
   for (const StateTensor& tensor : engine_tensors()) {
+    if (tensor.name.starts_with(kReplicas)) continue;  // the first messages make them anew
     std::size_t count = tensor.bytes() / bytes_of_type(tensor.type);
     std::vector<double> numbers(count, tensor.first);
     if (tensor.merge == Merge::mean) numbers = merged.sums.at(tensor.name);
@@ -285,9 +290,9 @@ void DecentralizedDataParallel::Impl::take_merged(const Merged& merged) {
   if (corrects_noise_ && merged.sums.contains(kNoise)) noise_.restore(merged.sums.at(kNoise));
   torch::manual_seed(hash_words(crc64(first.tensor(kRandomState).bytes), first.header.step, world_.rank()));
   note_resumed(first, merged.workers);
-  if (world_.rank() == 0) say_what_is_not_kept(merged.workers);
 }
 
+// After resume(): on a GPU, asking for the state makes the host's copy of it anew.
 void DecentralizedDataParallel::Impl::say_what_is_not_kept(int workers) {
   const auto say = [&](const std::string& what) {
     world_.log->warning(cat("saved by ", workers, " workers, goes on with ", world_.size(), ": ", what));
@@ -299,11 +304,12 @@ void DecentralizedDataParallel::Impl::say_what_is_not_kept(int workers) {
   for (const engine::StateSpan& span : engine_state())
     count += span.name.starts_with("bucket0/state") ? 1 : 0;
   for (const StateName& state : state_names(engine_->options(), count))
-    (state.of_algorithm ? resets : means).push_back(state.name);
+    (state.begins_anew ? resets : means).push_back(state.name);
   if (!means.empty())
     say(cat("each one's own ", join(means), " is not kept, all begin with the means; counts of steps stay"));
   if (!resets.empty()) say(cat(join(resets), " are not kept, they begin at zero"));
-  if (engine_->options().algorithm == "sgp") say("push-sum weights are not kept, they begin at 1");
+  if (optim::make_algorithm<float>(engine_->options().algorithm)->needs_directed_schedule())
+    say("push-sum weights are not kept, they begin at 1");
   if (!module_->named_buffers().is_empty())
     say("each one's own buffers are not kept, all begin with the means; what is no float is worker 0's");
   if (!resumed_->optimizer.empty()) say("each one's own optimizer is not kept, all begin with worker 0's");

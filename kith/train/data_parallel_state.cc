@@ -100,13 +100,23 @@ std::string DecentralizedDataParallel::Impl::run_id() {
     // As many bits as a double carries to the others.
     std::random_device random;
     const std::uint64_t drawn = (std::uint64_t{random()} << 32 | random()) >> 12;
-    const double everybodys = engine_->gather(static_cast<double>(drawn)).front();
+    if (world_.extensible) {
+      // Not by asking everybody: one that joins later finds it too.
+      run_ = world_.store->set_once(cat("train/run-id/", options_.name), hex_of(drawn));
+      return run_;
+    }
+    const double everybodys = gather(static_cast<double>(drawn)).front();
     if (std::isnan(everybodys))
       throw Error(cat(world_.members.at(0), " did not come"), cat(world_.self()),
                   "look at that worker's log");
     run_ = hex_of(static_cast<std::uint64_t>(everybodys));
   }
   return run_;
+}
+
+std::uint64_t DecentralizedDataParallel::Impl::agreement_number() {
+  barrier("an agreement");
+  return static_cast<std::uint64_t>(engine_->operations());
 }
 
 }  // namespace kith::train

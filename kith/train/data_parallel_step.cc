@@ -41,7 +41,6 @@ engine::SegmentInput DecentralizedDataParallel::Impl::input(std::size_t i) {
   if (synced_ ? !table_->frozen(i) : !arrived_[i]) gradients_[i] = table_->gradient(i);
   const ParameterGroup& group = groups_[group_of_[i]];
   engine::SegmentInput input;
-  noise_.collect();
   const double factor = rate_factor(i);
   input.lr = factor * group.lr;
   // Decoupled decay is no matter of noise: lr * decay stays what it was.
@@ -59,7 +58,8 @@ NoiseMeter::Agree DecentralizedDataParallel::Impl::agree_inside() {
 }
 
 bool DecentralizedDataParallel::Impl::noise_shortens_steps() const {
-  return options_.optimizer != "sgd" && !engine_options_.external_optimizer && world_.size() > 1 &&
+  return options_.optimizer != "sgd" && !engine_options_.external_optimizer &&
+         (world_.size() > 1 || world_.newcomer) &&
          optim::exchange_of(engine_options_.algorithm) == optim::Exchange::models &&
          !optim::make_algorithm<float>(engine_options_.algorithm)->mixes_gradients();
 }
@@ -90,6 +90,9 @@ void DecentralizedDataParallel::Impl::measure_noise(double share) {
 }
 
 std::vector<engine::SegmentInput> DecentralizedDataParallel::Impl::inputs() {
+  // Here and in no hook: it may wait for the node's others, and workers that are threads share the thread in
+  // which torch calls the hooks of a GPU.
+  noise_.collect();
   std::vector<engine::SegmentInput> all;
   for (std::size_t i = 0; i < table_->size(); ++i)
     all.push_back(input(i));
@@ -144,7 +147,7 @@ void DecentralizedDataParallel::Impl::sync_gradients() {
     to.push_back(means.back().data_ptr());
   }
   device_->enter();
-  const std::vector<bool> there = engine_->mean_gradients(own, to);
+  const std::vector<bool> there = followed([&] { return engine_->mean_gradients(own, to); });
   device_->leave();
   for (std::size_t i = 0; i < table_->size(); ++i) {
     gradients_[i] = there[i] ? means[i] : torch::Tensor();
@@ -176,8 +179,9 @@ StepReport DecentralizedDataParallel::Impl::step(const StepOptions& step_options
   const std::vector<engine::SegmentInput> own = inputs();
   noise_.take_whole(gradients_, *device_);
   device_->enter();
-  return finish_step(
-      engine_->step(own, {step_options.gradient_scale, std::exchange(max_norm_, {}), options_.non_finite}));
+  const engine::StepOptions now{step_options.gradient_scale, std::exchange(max_norm_, {}),
+                                options_.non_finite};
+  return finish_step(followed([&] { return engine_->step(own, now); }));
 }
 
 DecentralizedDataParallel::Impl::Prepared DecentralizedDataParallel::Impl::prepare_gradients(
@@ -187,7 +191,7 @@ DecentralizedDataParallel::Impl::Prepared DecentralizedDataParallel::Impl::prepa
   Prepared prepared;
   if (max_norm || options_.non_finite == NonFinite::skip) {
     device_->enter();
-    const double norm = scale * engine_->gradient_norm(inputs());
+    const double norm = scale * followed([&] { return engine_->gradient_norm(inputs()); });
     device_->leave();
     std::promise<double> known;
     known.set_value(norm);
@@ -212,7 +216,8 @@ StepReport DecentralizedDataParallel::Impl::step(torch::optim::Optimizer& optimi
   if (!prepared.skip) optimizer.step();
   table_->require_in_place();
   device_->enter();
-  StepReport report = engine_->step(std::vector<engine::SegmentInput>(table_->size()), {});
+  const std::vector<engine::SegmentInput> none(table_->size());
+  StepReport report = followed([&] { return engine_->step(none, {}); });
   report.gradient_norm = prepared.norm;
   report.skipped = prepared.skip;
   return finish_step(std::move(report));

@@ -98,16 +98,17 @@ void write_safetensors(const torch::nn::Module& module, const std::filesystem::p
 ExportedFiles export_model(DecentralizedDataParallel& model, const std::filesystem::path& stem) {
   const ExportedFiles files{stem.string() + ".pt", stem.string() + "-state.pt",
                             stem.string() + ".safetensors"};
-  StoreReport reports(model.world(),
-                      cat("export/", model.options().name, "/", model.steps(), "/", model.agreement_number()),
-                      model.options().patience);
   const auto guard = model.average();
+  const std::uint64_t number = model.agreement_number();
+  StoreReport reports(model.world(), cat("export/", model.options().name, "/", model.steps(), "/", number),
+                      model.options().patience);
   reports.run([] { return std::string(); },
               [&](const std::vector<std::string>&) {
                 if (stem.has_parent_path()) std::filesystem::create_directories(stem.parent_path());
                 write_module(model.module(), files.module);
                 write_state_dict(*model.module(), files.state_dict);
                 write_safetensors(*model.module(), files.tensors);
+                return std::string();
               });
   return files;
 }

@@ -25,6 +25,7 @@ engine::EngineOptions engine_options(const Options& options, std::span<const int
   engine::EngineOptions engine;
   engine.name = options.name;
   engine.algorithm = options.algorithm;
+  engine.method = options.method;
   engine.inside = options.inside;
   engine.external_optimizer = options.optimizer == "external";
   if (!engine.external_optimizer) engine.optimizer.name = options.optimizer;
@@ -44,11 +45,17 @@ engine::EngineOptions engine_options(const Options& options, std::span<const int
                      .file = options.topology_file};
   engine.bucket_bytes = options.bucket_bytes;
   engine.wire = options.wire;
+  engine.codec = options.codec;
+  engine.consensus_step = options.consensus_step;
   engine.layout = options.layout;
   engine.mix_every = options.mix_every;
+  engine.trigger = options.trigger;
+  engine.control = options.control;
   engine.stagger = options.stagger;
   engine.patience = options.patience;
+  engine.patience_adapts = options.patience_adapts;
   engine.same_start = options.same_start;
+  engine.reforms = options.on_lost == OnLost::reform;
   return engine;
 }
 

@@ -41,7 +41,10 @@ using engine::NonFinite;
 //   fail      throws Error naming it, after the step is complete: the model is whole, and may be exported
 //             or dropped
 //   carry_on  its weight went to oneself; StepReport::lost names it. The mean is no longer preserved
-enum class OnLost : std::uint8_t { fail, carry_on };
+//   reform    the same in the step under way; then the others go on without it, on a schedule of their own.
+//             StepReport::view counts the times, world().members are who is left. Who trains with it needs a
+//             Store that outlives the worker. Where nodes are models (`inside`): as fail
+enum class OnLost : std::uint8_t { fail, carry_on, reform };
 
 // How a model is trained, for designated initialisers: {.topology = "exp", .lr = 3e-4}. What the engine has
 // too takes its defaults from there, and so does a job of `kith train`. Torch-free.
@@ -50,7 +53,8 @@ struct Options {
   std::string topology = engine::EngineOptions{}.schedule.topology;
   // Workers per node as the topology sees them, "2,2" or "2x2". Empty: one node per machine.
   std::string nodes = {};
-  std::string algorithm = engine::EngineOptions{}.algorithm;  // awc, atc, dsgt, sgp, allreduce, none
+  std::string algorithm = engine::EngineOptions{}.algorithm;  // `kith methods` shows each
+  optim::MethodOptions method = {};                           // the numbers it knows
   // "allreduce": the workers of a node average gradients and are one model, nodes average models.
   std::string inside = engine::EngineOptions{}.inside;
   // sgd, adam, adamw, accum-adam, accum-adamw; or "external" for one of your own: step(optimizer).
@@ -64,12 +68,15 @@ struct Options {
   bool nesterov = optim::OptimizerOptions{}.nesterov;
   // What travels; nothing: in full, the parameters' own type (fp32 for 16-bit parameters).
   std::optional<DType> wire = engine::EngineOptions{}.wire;
+  // In place of a wire: differences by this codec, such as "sign" or "qsgd 4" (kith/kernels/codec.h).
+  std::string codec = engine::EngineOptions{}.codec;
+  double consensus_step = engine::EngineOptions{}.consensus_step;  // with a codec; 0: the codec's own
   double lr = 1e-3;
   double weight_decay = 0.1;
   std::vector<GroupOptions> groups = {};
   BufferPolicy buffers = BufferPolicy::averaged;
   NonFinite non_finite = NonFinite::skip;
-  OnLost on_lost = OnLost::fail;
+  OnLost on_lost = OnLost::reform;
   // A checkpoint folder (kith/train/checkpoint.h) to go on from; empty: a fresh start. Another number of
   // workers than saved it may go on: all begin with the mean model and the mean moments, and rank 0 logs a
   // warning for each thing that is not kept (docs/checkpoint-format.md).
@@ -78,8 +85,11 @@ struct Options {
   // Seldom needed; kith/engine/options.h and kith/graph/schedule.h say more.
   std::string name = engine::EngineOptions{}.name;  // tells several models of a process apart
   int mix_every = engine::EngineOptions{}.mix_every;
+  std::string trigger = engine::EngineOptions{}.trigger;  // in place of mix_every: kith/optim/trigger.h
+  std::string control = engine::EngineOptions{}.control;  // of the consensus: kith/optim/control.h
   bool stagger = engine::EngineOptions{}.stagger;
   Clock::Duration patience = engine::EngineOptions{}.patience;  // with a neighbour that is alive
+  bool patience_adapts = engine::EngineOptions{}.patience_adapts;
   std::size_t bucket_bytes = engine::EngineOptions{}.bucket_bytes;
   engine::Layout layout = engine::EngineOptions{}.layout;
   bool same_start = engine::EngineOptions{}.same_start;

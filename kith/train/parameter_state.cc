@@ -8,7 +8,9 @@
 
 #include "kith/base/check.h"
 #include "kith/base/text.h"
+#include "kith/optim/algorithm.h"
 #include "kith/optim/local_step.h"
+#include "kith/train/state_names.h"
 
 namespace kith::train {
 namespace {
@@ -21,11 +23,6 @@ Names names_of_optimizer(const std::string& optimizer) {
   if (optimizer == "adam" || optimizer == "adamw") return {"exp_avg", "exp_avg_sq"};
   if (optimizer == "accum-adam" || optimizer == "accum-adamw")
     return {"exp_avg", "exp_avg_sq", "accumulated"};
-  return {};
-}
-
-Names names_of_algorithm(const std::string& algorithm) {
-  if (algorithm == "dsgt") return {"tracker", "last_gradient"};
   return {};
 }
 
@@ -66,7 +63,7 @@ class Builder {
       ++count;
     const std::vector<StateName> names = state_names(*options_.engine, count);
     for (std::size_t s = 0; s < count; ++s) {
-      const Merge merge = names[s].of_algorithm ? Merge::reset : Merge::mean;
+      const Merge merge = names[s].begins_anew ? Merge::reset : Merge::mean;
       add_each(names[s].name, merge, [&](const Part& part, std::size_t element) {
         return span(part.bucket, cat("state", s))
             .subspan(part.placed->first * element, part.placed->count * element);
@@ -74,6 +71,8 @@ class Builder {
     }
     add_steps();
     add_weights();
+    add_replicas();
+    add_pace();
     return std::move(tensors_);
   }
 
@@ -118,6 +117,29 @@ class Builder {
     tensors_.push_back(std::move(tensor));
   }
 
+  // One block per bucket and channel, its contents the engine's own.
+  void add_replicas() {
+    for (const auto& [name, bytes] : spans_) {
+      const std::size_t at = name.find("/replicas/");
+      if (at == std::string::npos) continue;
+      tensors_.push_back({cat(kReplicas, name.substr(0, at), ".", name.substr(name.rfind('/') + 1)),
+                          "U8",
+                          {static_cast<std::int64_t>(bytes.size())},
+                          Merge::reset,
+                          0,
+                          {bytes},
+                          {}});
+    }
+  }
+
+  // Other workers begin with zeros: nothing was measured so far.
+  void add_pace() {
+    const auto found = spans_.find(kPace);
+    if (found == spans_.end()) return;
+    const auto bytes = static_cast<std::int64_t>(found->second.size());
+    tensors_.push_back({kPace, "U8", {bytes}, Merge::reset, 0, {found->second}, {}});
+  }
+
   const ParameterStateOptions& options_;
   std::vector<std::vector<Part>> parts_;  // by parameter
   std::map<std::string, Bytes> spans_;
@@ -157,8 +179,10 @@ std::vector<StateName> state_names(const engine::EngineOptions& options, std::si
   std::vector<StateName> names;
   for (std::string& name : as_many(names_of_optimizer(options.optimizer.name), "optimizer", of_optimizer))
     names.push_back({std::move(name), false});
-  for (std::string& name : as_many(names_of_algorithm(options.algorithm), "algorithm", count - of_optimizer))
-    names.push_back({std::move(name), true});
+  const auto algorithm = optim::make_algorithm<float>(options.algorithm, options.method);
+  const bool resets = algorithm->at_view_change() == optim::AtViewChange::reset;
+  for (std::string& name : as_many(algorithm->states(), "algorithm", count - of_optimizer))
+    names.push_back({std::move(name), resets});
   return names;
 }
 

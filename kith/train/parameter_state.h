@@ -43,7 +43,7 @@ struct NamedParameter {
 // One vector of state per parameter.
 struct StateName {
   std::string name;
-  bool of_algorithm = false;  // not of the optimizer
+  bool begins_anew = false;  // with other workers
 };
 
 // Names of the vectors that the engine's buckets keep, `count` of them.

@@ -19,8 +19,6 @@ namespace kith::train {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(100);  // for lost workers, while waiting
-// For an agreement to arrive that a worker made before it left in good order.
-constexpr auto kLastWord = std::chrono::milliseconds(500);
 constexpr std::array<std::string_view, 3> kWords{"save", "interrupt", "terminate"};
 
 struct Agreement {
@@ -48,9 +46,11 @@ Request parse_request(std::string_view word) {
 
 class StopRequests::Impl {
  public:
-  Impl(const engine::World& world, StopRequestOptions options)
+  Impl(const engine::WorldParts& world, StopRequestOptions options)
       : world_(world),
         options_(std::move(options)),
+        members_(world.members),
+        caught_up_(!options_.joined),
         listener_([this](std::stop_token stop) { guarded([&] { listen(stop); }); }),
         speaker_([this](std::stop_token stop) { guarded([&] { speak(stop); }); }) {}
 
@@ -61,7 +61,13 @@ class StopRequests::Impl {
     changed_.notify_all();
   }
 
+  void follow(const Members& members) {
+    const std::lock_guard lock(mutex_);
+    members_ = members;
+  }
+
   std::optional<Request> due(std::int64_t steps) {
+    if (options_.joined) catch_up(steps);
     std::unique_lock lock(mutex_);
     if (!steps_) changed_.notify_all();
     steps_ = steps;
@@ -82,23 +88,40 @@ class StopRequests::Impl {
     return cat(options_.name, "/", number, "/", part);
   }
 
-  std::optional<WorkerId> gone() const {
-    for (const WorkerId worker : world_.members.workers)
-      if (worker != world_.self() && world_.transport->lost(worker)) return worker;
-    return {};
+  Members members() const {
+    const std::lock_guard lock(mutex_);
+    return members_;
+  }
+  bool gone(WorkerId worker) const { return worker != world_.self() && world_.transport->lost(worker); }
+
+  // A newcomer's first look: takes part in every request that there is by now.
+  void catch_up(std::int64_t steps) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (caught_up_) return;
+    }
+    const Deadline deadline = world_.clock->now() + options_.patience;
+    comm::Store& store = *world_.store;
+    while (const auto wanted = store.get(key(heard_, "wanted"))) {
+      store.set(promise_key(heard_, world_.self()), cat(std::max(steps, last_agreed_ + 1)));
+      const auto agreed = store.wait(key(heard_, "agreed"), deadline);
+      if (!agreed)
+        throw Error(cat("request ", heard_, " has not been agreed on"), place(), "look at the workers' logs");
+      const std::lock_guard lock(mutex_);
+      last_agreed_ = parse_step(*agreed);
+      if (last_agreed_ >= steps) agreed_.push_back({last_agreed_, parse_request(*wanted)});
+      ++heard_;
+    }
+    const std::lock_guard lock(mutex_);
+    caught_up_ = true;
+    changed_.notify_all();
   }
 
   // Until the step of the request that this worker has made its promise for is known.
   void await_agreement(std::unique_lock<std::mutex>& lock) {
     const Deadline deadline = world_.clock->now() + options_.patience;
-    std::optional<Deadline> last_word;
     while (promised_) {
       if (!failure_.empty()) throw Error(failure_, place());
-      if (const auto worker = gone()) {
-        if (!last_word) last_word = world_.clock->now() + kLastWord;
-        if (world_.clock->now() >= *last_word)
-          throw Error(cat(*worker, " is gone"), place(), "see how it ended");
-      }
       if (world_.clock->now() >= deadline) {
         throw Error("some worker did not say at which step it is", place(), "look at the workers' logs");
       }
@@ -120,7 +143,13 @@ class StopRequests::Impl {
 
   // Every request in turn: hears of it, promises, hears of the agreement.
   void listen(const std::stop_token& stop) {
-    for (std::int64_t number = 0;; ++number) {
+    std::int64_t number = 0;
+    {
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait(lock, stop, [&] { return caught_up_; })) return;
+      number = heard_;
+    }
+    for (;; ++number) {
       const auto wanted = world_.store->wait(key(number, "wanted"), Deadline::max(), stop);
       if (!wanted) return;
       const auto promise = make_promise(stop);
@@ -145,19 +174,40 @@ class StopRequests::Impl {
     return promised_;
   }
 
-  // The largest promise. Whoever comes last gathers them, so that n workers ask the store about n times.
+  // The largest promise of those who are there. The first of them gathers them, so that n workers ask the
+  // store about n times.
   std::optional<std::int64_t> agree(std::int64_t number, std::int64_t promise, const std::stop_token& stop) {
     comm::Store& store = *world_.store;
-    const auto of = [&](int rank) { return key(number, cat("at/", rank)); };
-    store.set(of(world_.rank()), cat(promise), stop);
-    if (store.add(key(number, "promised"), 1, stop) == world_.size()) {
-      std::int64_t largest = promise;
-      for (Rank rank = 0; rank < world_.size(); ++rank)
-        largest = std::max(largest, parse_step(store.get(of(rank), stop).value_or("0")));
-      store.set(key(number, "agreed"), cat(largest), stop);
+    store.set(promise_key(number, world_.self()), cat(promise), stop);
+    while (!stop.stop_requested()) {
+      if (const auto agreed = store.wait(key(number, "agreed"), world_.clock->now() + kLook, stop))
+        return parse_step(*agreed);
+      const Members members = this->members();
+      const auto first = std::ranges::find_if(members.workers, [&](WorkerId w) { return !gone(w); });
+      if (first == members.workers.end() || *first != world_.self()) continue;
+      if (const auto largest = gather(number, stop))
+        store.set_once(key(number, "agreed"), cat(*largest), stop);
     }
-    const auto agreed = store.wait(key(number, "agreed"), Deadline::max(), stop);
-    return agreed ? std::optional(parse_step(*agreed)) : std::nullopt;
+    return {};
+  }
+
+  std::string promise_key(std::int64_t number, WorkerId worker) const {
+    return key(number, cat("at/", worker.value));
+  }
+
+  std::optional<std::int64_t> gather(std::int64_t number, const std::stop_token& stop) {
+    std::int64_t largest = 0;
+    for (const WorkerId worker : members().workers) {
+      std::optional<std::string> told;
+      while (!told) {
+        const bool left = gone(worker);  // before the look
+        told = world_.store->wait(promise_key(number, worker), world_.clock->now() + kLook, stop);
+        if (stop.stop_requested()) return {};
+        if (!told && left) break;
+      }
+      if (told) largest = std::max(largest, parse_step(*told));
+    }
+    return largest;
   }
 
   // Hands on what was asked here, as the request that comes next, until one has done it.
@@ -177,10 +227,12 @@ class StopRequests::Impl {
     }
   }
 
-  const engine::World world_;
+  const engine::WorldParts world_;
   const StopRequestOptions options_;
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable_any changed_;
+  Members members_;
+  bool caught_up_;                        // with what was asked before this worker joined
   std::optional<std::int64_t> steps_;     // done, when the worker was between steps last
   std::optional<std::int64_t> promised_;  // not to be passed before the agreement that is under way
   std::deque<Agreement> agreed_;          // and not come to yet, in order
@@ -192,7 +244,7 @@ class StopRequests::Impl {
   std::jthread speaker_;
 };
 
-StopRequests::StopRequests(const engine::World& world, StopRequestOptions options)
+StopRequests::StopRequests(const engine::WorldParts& world, StopRequestOptions options)
     : impl_(std::make_unique<Impl>(world, std::move(options))) {}
 StopRequests::~StopRequests() = default;
 
@@ -201,6 +253,9 @@ void StopRequests::ask(Request request) {
 }
 std::optional<Request> StopRequests::due(std::int64_t steps) {
   return impl_->due(steps);
+}
+void StopRequests::follow(const Members& members) {
+  impl_->follow(members);
 }
 
 }  // namespace kith::train

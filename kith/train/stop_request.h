@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
 
 namespace kith::train {
 
@@ -16,6 +16,9 @@ struct StopRequestOptions {
   std::string name = "requests";  // tells several apart; the same on every worker
   // For the others to say where they are.
   Clock::Duration patience = std::chrono::minutes(10);
+  // This worker has joined a job that runs: it looks in the Store, when `due` is called first, for what was
+  // asked before.
+  bool joined = false;
 };
 
 // Workers are not at the same step, yet all must save (or stop) at the same one.
@@ -29,10 +32,15 @@ struct StopRequestOptions {
 // steps never ask the Store, nobody can have passed the agreed step whatever the rounds and the delays, and
 // what a request costs is that moment between two steps.
 //
-// ask and due by one thread. The world outlives it.
+// Who is asked follows the members of the model (follow). A newcomer calls `due` first after a step that it
+// has made as a member, and after all members have followed: what was agreed on for that step or a later one
+// without asking it, it finds in the Store, and what is being agreed on waits for its answer or is waited
+// for.
+//
+// ask, due and follow by one thread. The world outlives it.
 class StopRequests {
  public:
-  explicit StopRequests(const engine::World& world, StopRequestOptions options = {});
+  explicit StopRequests(const engine::WorldParts& world, StopRequestOptions options = {});
   // At once, whatever the store does.
   ~StopRequests();
   StopRequests(const StopRequests&) = delete;
@@ -42,9 +50,12 @@ class StopRequests {
   void ask(Request request);
 
   // What is to be done now. REQUIRES: called once between any two steps, with the steps done. Waits only
-  // between a request and the agreement on its step; Error when a worker is lost meanwhile, or says nothing
-  // within the patience.
+  // between a request and the agreement on its step; Error when a worker that is alive says nothing within
+  // the patience. Who is lost is not asked.
   std::optional<Request> due(std::int64_t steps);
+
+  // From now on these are the members. Never waits.
+  void follow(const Members& members);
 
  private:
   class Impl;

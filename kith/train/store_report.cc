@@ -12,15 +12,23 @@ namespace {
 
 constexpr std::string_view kGood = "good ";
 constexpr std::string_view kBad = "bad ";
+constexpr std::string_view kRefused = "refused ";
 constexpr Clock::Duration kLook = std::chrono::milliseconds(100);
 
 std::string bad(const std::exception& e) {
-  return cat(kBad, e.what());
+  return cat(dynamic_cast<const InputError*>(&e) != nullptr ? kRefused : kBad, e.what());
+}
+
+// What a good report says.
+std::string said_by(const std::string& report) {
+  if (report.starts_with(kRefused)) throw InputError(report.substr(kRefused.size()));
+  if (report.starts_with(kBad)) throw Error(report.substr(kBad.size()));
+  return report.substr(kGood.size());
 }
 
 }  // namespace
 
-StoreReport::StoreReport(const engine::World& world, std::string name, Clock::Duration patience)
+StoreReport::StoreReport(const engine::WorldParts& world, std::string name, Clock::Duration patience)
     : world_(world), name_(std::move(name)), deadline_(world.clock->now() + patience) {}
 
 std::string StoreReport::key(const std::string& part) const {
@@ -43,18 +51,14 @@ std::string StoreReport::await(const std::string& part, Rank from) const {
   }
 }
 
-void StoreReport::complete(const std::function<void(const std::vector<std::string>&)>& finish) const {
+std::string StoreReport::complete(const Finish& finish) const {
   std::vector<std::string> reports;
-  for (Rank rank = 0; rank < world_.size(); ++rank) {
-    const std::string report = await(cat("part", rank), rank);
-    if (report.starts_with(kBad)) throw Error(report.substr(kBad.size()));
-    reports.push_back(report.substr(kGood.size()));
-  }
-  finish(reports);
+  for (Rank rank = 0; rank < world_.size(); ++rank)
+    reports.push_back(said_by(await(cat("part", rank), rank)));
+  return finish(reports);
 }
 
-void StoreReport::run(const std::function<std::string()>& part,
-                      const std::function<void(const std::vector<std::string>&)>& finish) {
+std::string StoreReport::run(const std::function<std::string()>& part, const Finish& finish) {
   std::string mine;
   try {
     mine = cat(kGood, part());
@@ -62,10 +66,10 @@ void StoreReport::run(const std::function<std::string()>& part,
     mine = bad(e);
   }
   world_.store->set(key(cat("part", world_.rank())), mine);
-  std::string verdict(kGood);
+  std::string verdict;
   if (world_.rank() == 0) {
     try {
-      complete(finish);
+      verdict = cat(kGood, complete(finish));
     } catch (const std::exception& e) {
       verdict = bad(e);
     }
@@ -73,7 +77,7 @@ void StoreReport::run(const std::function<std::string()>& part,
   } else {
     verdict = await("verdict", 0);
   }
-  if (verdict.starts_with(kBad)) throw Error(verdict.substr(kBad.size()));
+  return said_by(verdict);
 }
 
 }  // namespace kith::train

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
 
 namespace kith::train {
 
@@ -14,21 +14,22 @@ namespace kith::train {
 class StoreReport {
  public:
   // `name` is the same on every worker and new in the run.
-  StoreReport(const engine::World& world, std::string name, Clock::Duration patience);
+  StoreReport(const engine::WorldParts& world, std::string name, Clock::Duration patience);
 
-  // `part` returns what this worker reports; `finish` runs on rank 0 with all reports by rank. An exception
-  // of either is an Error on every worker. So is a worker that is lost or does not report before the patience
-  // ends.
-  void run(const std::function<std::string()>& part,
-           const std::function<void(const std::vector<std::string>&)>& finish);
+  using Finish = std::function<std::string(const std::vector<std::string>& reports)>;
+
+  // `part` returns what this worker reports; `finish` runs on rank 0 with all reports by rank, and what it
+  // returns is returned to everybody. An Error or InputError of either is one on every worker, any other
+  // exception an Error. So is a worker that is lost or does not report before the patience ends.
+  std::string run(const std::function<std::string()>& part, const Finish& finish);
 
  private:
   std::string key(const std::string& part) const;
   // The value another worker set. Looks now and then whether that worker is still there.
   std::string await(const std::string& part, Rank from) const;
-  void complete(const std::function<void(const std::vector<std::string>&)>& finish) const;
+  std::string complete(const Finish& finish) const;
 
-  const engine::World& world_;
+  const engine::WorldParts& world_;
   const std::string name_;
   const Deadline deadline_;
 };

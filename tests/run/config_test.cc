@@ -68,7 +68,7 @@ std::vector<BadConfig> bad_configs() {
        {"job.toml:2: optimizer.nesterov", "is an integer", "true or false"}},
       {"IntegerForText",
        "[model]\nname = 3\n",
-       {"job.toml:2: model.name", "is an integer", "one of: gpt, cnn, mlp"}},
+       {"job.toml:2: model.name", "is an integer", "one of: gpt, transformer"}},
       {"ListForShape", "[world]\nnodes = [2, 2]\n", {"job.toml:2: world.nodes", "is a list", "2x2"}},
       {"DateForText", "[output]\nname = 2024-01-01\n", {"job.toml:2: output.name", "is a date"}},
       // Out of range.
@@ -88,7 +88,9 @@ std::vector<BadConfig> bad_configs() {
       {"FullDropout", "[model]\ndropout = 1.0\n", {"model.dropout", "[0, 1)"}},
       {"NegativeSeed", "[train]\nseed = -1\n", {"train.seed", "-1 is out of range"}},
       {"KeepNothing", "[checkpoint]\nkeep = 0\n", {"checkpoint.keep", "0 is out of range"}},
-      {"NoPatience", "[algorithm]\npatience_seconds = 0.0\n", {"algorithm.patience_seconds", "out of range"}},
+      {"NoPatience",
+       "[algorithm]\npatience_seconds = -1.0\n",
+       {"algorithm.patience_seconds", "out of range"}},
       {"BadBucket",
        "[wire]\nbucket = \"25 parsecs\"\n",
        {"job.toml:2: wire.bucket", "25 parsecs", "is not a size"}},
@@ -97,7 +99,7 @@ std::vector<BadConfig> bad_configs() {
       {"UnknownModel",
        "[model]\nname = \"gpt2\"\n",
        {"job.toml:2: model.name", "'gpt2' is not known", "did you mean 'gpt'?"}},
-      {"UnknownData", "[data]\nname = \"cifar\"\n", {"data.name", "one of: text, mnist"}},
+      {"UnknownData", "[data]\nname = \"imagenet\"\n", {"data.name", "one of: text, tokens"}},
       {"UnknownAlgorithm",
        "[algorithm]\nname = \"allreduse\"\n",
        {"algorithm.name", "did you mean 'allreduce'?"}},
@@ -131,6 +133,9 @@ std::vector<BadConfig> bad_configs() {
       {"InverseSqrtWithoutWarmup",
        "[rate]\ncurve = \"inverse-sqrt\"\nwarmup = 0\n",
        {"rate.warmup", "at least 1"}},
+      {"LeaveOutWhereALossEndsTheRun",
+       "[world]\nleave_out_slow = 3\non_lost = \"fail\"\n",
+       {"job.toml:2: world.leave_out_slow", "nobody can be left out"}},
       {"FileTopologyWithoutFile",
        "[topology]\nname = \"file\"\n",
        {"job.toml:2: topology.name", "needs a file"}},
@@ -290,7 +295,7 @@ TEST(ReadJob, RelativePathsCountFromTheFile) {
 // Every key at a value other than its default, so that none can be lost on the way.
 Job unusual_job() {
   Job job;
-  job.world = {.workers = 6, .nodes = "3,3", .backend = "inproc", .compute_threads = 2};
+  job.world = {.workers = 6, .nodes = "3,3", .backend = "inproc", .compute_threads = 2, .on_lost = "fail"};
   job.model = {
       .name = "gpt", .layers = 2, .heads = 5, .width = 35, .context = 17, .dropout = 0, .buffers = "local"};
   job.data = {.name = "text", .path = "/tmp/a \"quoted\" \\ text\t.txt", .validation = 0.3};
@@ -303,7 +308,12 @@ Job unusual_job() {
                .eval_every = 7,
                .eval_samples = 9,
                .seed = 1234567890123};
-  job.algorithm = {.name = "atc", .mix_every = 3, .stagger = false, .patience_seconds = 1.5};
+  job.algorithm = {.name = "dsgd",
+                   .trigger = "from 0 every 1, from 9 every 2",
+                   .control = "from 0 distance 0.5, from 9 none",
+                   .rounds = 2,
+                   .stagger = false,
+                   .patience_seconds = 1.5};
   job.optimizer = {.name = "sgd",
                    .weight_decay = 1.0 / 3,
                    .momentum = 0.9,
@@ -313,7 +323,13 @@ Job unusual_job() {
                    .beta2 = 0.2,
                    .eps = 1e-30,
                    .commit_every = 8};
-  job.rate = {.curve = "step", .lr = 3, .warmup = 1, .final_fraction = 0.5, .every = 9, .factor = 0.25};
+  job.rate = {.curve = "step",
+              .lr = 3,
+              .warmup = 1,
+              .final_fraction = 0.5,
+              .every = 9,
+              .factor = 0.25,
+              .on_view = "scale"};
   job.topology = {.name = "base", .seed = 5, .degree = 2, .edge_probability = 0.5, .centres = 2, .file = ""};
   job.wire = {.type = "fp32", .bucket = "1MB", .layout = "staged"};
   job.checkpoint = {.every = 5, .keep = 3};

@@ -157,15 +157,15 @@ TEST_F(Faults, ADiskThatIsFullForAWhileCostsNothing) {
 }
 
 TEST_F(Faults, ADiskThatStaysFullKeepsTheLastCheckpointAndFails) {
-  Command running(folder_.path(), tiny(60, {"--set", "checkpoint.every=10"}));
-  ASSERT_TRUE(reached(12));
+  Command running(folder_.path(), tiny(200, {"--set", "checkpoint.every=20"}));
+  ASSERT_TRUE(reached(25));
   fill_disk(running.pid());
   const Command::Result result = running.wait();
   EXPECT_EQ(result.code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("File too large"));
   const Command::Result resumed = resume();
   EXPECT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_EQ(lines(0, "step"), 60u);
+  EXPECT_EQ(lines(0, "step"), 200u);
   EXPECT_TRUE(fs::exists(run() / "model.pt"));
 }
 

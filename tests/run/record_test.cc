@@ -91,6 +91,55 @@ TEST(Metrics, AResumedRunDropsTheStepsThatItRepeats) {
   EXPECT_THAT(steps_in(file), testing::ElementsAre(1, 2, 3, 4));
 }
 
+nlohmann::json line_in(const std::filesystem::path& file, const std::string& kind) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json.at("kind") == kind) return json;
+  }
+  return {};
+}
+
+TEST(Metrics, ALineHoldsWhatWasCounted) {
+  const TestFolder folder;
+  const auto file = folder.path() / "metrics.jsonl";
+  MetricsFile metrics(file, 0);
+  StepMetrics step = step_of(3);
+  step.time = 1234.5;
+  step.view = 2;
+  step.consensus = 0.25;
+  step.late = {WorkerId{4}};
+  step.peers = {{WorkerId{1}, 0.125, 64}, {WorkerId{4}, 0.5, 0}};
+  step.loss = NAN;
+  metrics.write(step);
+  const auto json = line_in(file, "step");
+  EXPECT_EQ(json.at("time"), 1234.5);
+  EXPECT_EQ(json.at("view"), 2);
+  EXPECT_EQ(json.at("consensus"), 0.25);
+  EXPECT_EQ(json.at("waiting_share"), 0.25);
+  EXPECT_EQ(json.at("late"), nlohmann::json({4}));
+  EXPECT_FALSE(json.contains("lost"));
+  EXPECT_TRUE(json.at("loss").is_null());
+  EXPECT_EQ(json.at("peers").at("1").at("read"), 64);
+  EXPECT_EQ(json.at("peers").at("4").at("waited"), 0.5);
+
+  metrics.write(LossMetrics{4, 1234.75, WorkerId{2}, 1, NAN, 6, 0});
+  const auto loss = line_in(file, "loss");
+  EXPECT_EQ(loss.at("worker"), 2);
+  EXPECT_EQ(loss.at("heard"), 1);
+  EXPECT_TRUE(loss.at("mean_shift").is_null());
+  EXPECT_EQ(loss.at("samples_again"), 6);
+
+  comm::Ledger ledger;
+  ledger[WorkerId{1}] = {.arrivals = 2, .bytes_read = 128, .waited = std::chrono::milliseconds(30)};
+  ledger[WorkerId{2}] = {};
+  metrics.write(LinkMetrics{3, 1235, ledger});
+  const auto links = line_in(file, "links").at("peers");
+  EXPECT_EQ(links.size(), 1u) << "nothing has passed between it and worker 2";
+  EXPECT_EQ(links.at("1").at("waited"), 0.03);
+  EXPECT_EQ(links.at("1").at("read"), 128);
+}
+
 // While it lives the process cannot make a file longer than `bytes`: what a full disk looks like.
 class FullDisk {
  public:
@@ -209,6 +258,17 @@ TEST(Summary, ReadsBack) {
                         .units_per_second = 1000,
                         .unit = "token",
                         .bytes_sent = 4096,
+                        .views = 2,
+                        .lost = {{.worker = 3,
+                                  .step = 17,
+                                  .view = 1,
+                                  .heard = 15,
+                                  .mean_shift = 0.125,
+                                  .samples_again = 8,
+                                  .samples_unseen = 4},
+                                 {.worker = 2, .step = 18, .view = 2}},
+                        .missing_weight = 0.5,
+                        .missing_rounds = 6,
                         .metrics_lost = 3};
   const Summary read = read_summary(folder.write("summary.json", summary_json(Job{}, written)));
   EXPECT_EQ(read.ending, Ending::interrupted);
@@ -223,6 +283,17 @@ TEST(Summary, ReadsBack) {
   EXPECT_EQ(read.units_per_second, 1000);
   EXPECT_EQ(read.unit, "token");
   EXPECT_EQ(read.bytes_sent, 4096);
+  EXPECT_EQ(read.views, 2);
+  ASSERT_EQ(read.lost.size(), 2u);
+  EXPECT_EQ(read.lost.front().step, 17);
+  EXPECT_EQ(read.lost.front().heard, 15);
+  EXPECT_EQ(read.lost.front().mean_shift, 0.125);
+  EXPECT_EQ(read.lost.front().samples_again, 8);
+  EXPECT_EQ(read.lost.front().samples_unseen, 4);
+  EXPECT_EQ(read.lost.back().heard, -1);
+  EXPECT_TRUE(std::isnan(read.lost.back().mean_shift));
+  EXPECT_EQ(read.missing_rounds, 6);
+  EXPECT_EQ(read.missing_weight, 0.5);
   EXPECT_EQ(read.metrics_lost, 3);
   EXPECT_THAT(failure_of<InputError>([&] { read_summary(folder.write("bad.json", "{}")); }),
               HasSubstr("bad.json"));

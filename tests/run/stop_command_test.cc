@@ -16,8 +16,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/run/command_support.h"
 #include "tests/run/support.h"
-#include "tests/support/command.h"
 
 namespace kith::train {
 namespace {
@@ -30,29 +30,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using SteadyTime = std::chrono::steady_clock;
-
-bool eventually(const std::function<bool()>& holds) {
-  const auto end = SteadyTime::now() + 60s;
-  while (!holds()) {
-    if (SteadyTime::now() > end) return false;
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
-}
-
-// The process of a worker that `running` started, by its place in the environment.
-std::optional<pid_t> find_worker(const Command& running, int number) {
-  const std::string wanted = "KITH_WORKER=" + std::to_string(number) + std::string(1, '\0');
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const pid_t pid = std::stoi(name);
-    if (pid != running.pid() && ::getpgid(pid) == running.pid() &&
-        read_text(entry.path() / "environ").find(wanted) != std::string::npos)
-      return pid;
-  }
-  return {};
-}
 
 class StopCommand : public testing::Test {
  protected:

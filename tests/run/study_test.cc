@@ -96,6 +96,17 @@ TEST_F(StudyTest, AListIsAnAxis) {
                                     "rate.lr=0.004", "train.steps=400", "train.seed=3"));
 }
 
+TEST_F(StudyTest, AFileMayBeNamedWithoutAFolder) {
+  std::string text(kStudy);
+  text.insert(text.find("[common]\n") + 9, "data.path = \"text.txt\"\n");
+  folder_.write("study.toml", text);
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  const Design read = read_design("study.toml");
+  std::filesystem::current_path(before);
+  EXPECT_THAT(read.common.front().values, ElementsAre((folder_.path() / "text.txt").string()));
+}
+
 TEST_F(StudyTest, MeasuresWithWhatTuningFound) {
   const Design read = design(kStudy);
   Results results;

@@ -9,7 +9,7 @@
 #include <torch/types.h>
 
 #include "kith/base/log.h"
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
 #include "kith/launch/threads.h"
 #include "kith/train/config/footprint.h"
 #include "kith/train/data/dataset.h"
@@ -45,7 +45,7 @@ int train_two(const Job& job, const std::filesystem::path& folder) {
   std::atomic<int> calls{0};
   NullLog log;
   launch::run_threads(2, [&](const launch::World& world) {
-    engine::World counted = engine::seen_by_engine(world);
+    engine::WorldParts counted = engine::seen_by_engine(world);
     support::CountingStore store(*counted.store);
     counted.store = &store;
     counted.log = &log;

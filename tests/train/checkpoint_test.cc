@@ -23,17 +23,19 @@ namespace fs = std::filesystem;
 const std::string kPositionText = "17 samples into epoch 2";
 
 TEST(Checkpoint, ResumeIsBitIdenticalToNeverHavingStopped) {
-  for (const Variant& v :
-       {Variant{"awc", "accum-adamw", "ring"},
-        Variant{"awc", "adam", "exp", engine::Layout::staged, DType::bf16},
-        Variant{"awc", "sgd", "ring", engine::Layout::automatic, {}, 3}, Variant{"atc", "accum-adam", "aer"},
-        Variant{"dsgt", "sgd", "ring"}, Variant{"sgp", "adam", "random-directed"},
-        Variant{"allreduce", "adamw", "complete"}, Variant{"none", "adam", "complete"}}) {
+  for (const Variant& v : {Variant{"awc", "accum-adamw", "ring"},
+                           Variant{"awc", "adam", "exp", engine::Layout::staged, DType::bf16},
+                           Variant{"awc", "sgd", "ring", engine::Layout::automatic, {}, 3},
+                           Variant{"atc", "accum-adam", "aer"}, Variant{"dsgt", "sgd", "ring"},
+                           Variant{"cd-adam", "adam", "ring", engine::Layout::automatic, {}, 1, "sign"},
+                           Variant{"awc", "adamw", "exp", engine::Layout::automatic, {}, 2, "qsgd 4"},
+                           Variant{"sgp", "adam", "random-directed"},
+                           Variant{"allreduce", "adamw", "complete"}, Variant{"none", "adam", "complete"}}) {
     const support::TempFolder folder;
     const auto whole = support::run_threads(4, [&](Worker& worker) {
-      Place place(worker);
+      TestWorld here(worker);
       Normalised network;
-      DecentralizedDataParallel model(network.ptr(), place.world, options_of(v));
+      DecentralizedDataParallel model(network.ptr(), here.world, options_of(v));
       train_normalised(model, network, 7);
       const SaveOptions save{folder.path(), 2, std::as_bytes(std::span(kPositionText))};
       EXPECT_EQ(save_checkpoint(model, save), checkpoint_path(folder.path(), 7));
@@ -41,12 +43,12 @@ TEST(Checkpoint, ResumeIsBitIdenticalToNeverHavingStopped) {
       return everything(*network);
     });
     const auto resumed = support::run_threads(4, [&](Worker& worker) {
-      Place place(worker);
+      TestWorld here(worker);
       Normalised network;
       assign(*network, random_values(flatten(*network).size(), 1234));  // whatever it held before
       Options options = options_of(v);
       options.resume_from = checkpoint_path(folder.path(), 7);
-      DecentralizedDataParallel model(network.ptr(), place.world, options);
+      DecentralizedDataParallel model(network.ptr(), here.world, options);
       EXPECT_EQ(model.steps(), 7);
       EXPECT_EQ(model.resumed()->step, 7);
       const auto& position = model.resumed()->position;
@@ -64,12 +66,12 @@ TEST(Checkpoint, ResumeIsBitIdenticalToNeverHavingStopped) {
 TEST(Checkpoint, AnotherTopologyOnOtherNodesResumesFromIt) {
   const support::TempFolder folder;
   const auto saved = support::run_threads(4, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Normalised network;
     Options options = options_of({"awc", "accum-adamw", "aer"});
     options.stagger = true;
     options.nodes = "1,1,1,1";
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     train_normalised(model, network, 5);
     save_checkpoint(model, {folder.path()});
     return everything(*network);
@@ -78,13 +80,13 @@ TEST(Checkpoint, AnotherTopologyOnOtherNodesResumesFromIt) {
                            Variant{"awc", "accum-adamw", "complete", engine::Layout::staged, DType::bf16}}) {
     for (const std::size_t bucket_bytes : {std::size_t{64}, std::size_t{1} << 20}) {
       const auto resumed = support::run_threads(4, [&](Worker& worker) {
-        Place place(worker);
+        TestWorld here(worker);
         Normalised network;
         Options options = options_of(v);
         options.stagger = true;
         options.bucket_bytes = bucket_bytes;
         options.resume_from = checkpoint_path(folder.path(), 5);
-        DecentralizedDataParallel model(network.ptr(), place.world, options);
+        DecentralizedDataParallel model(network.ptr(), here.world, options);
         EXPECT_EQ(model.steps(), 5);
         const std::string taken = everything(*network);
         train_normalised(model, network, 8);
@@ -144,9 +146,9 @@ TEST(Checkpoint, AfterAnEditResumesToo) {
 
 void save_steps(const fs::path& root, int workers, std::initializer_list<int> steps, int keep = 2) {
   support::run_threads(workers, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Normalised network;
-    DecentralizedDataParallel model(network.ptr(), place.world, options_for("awc", "adam"));
+    DecentralizedDataParallel model(network.ptr(), here.world, options_for("awc", "adam"));
     for (int step : steps) {
       train_normalised(model, network, step - static_cast<int>(model.steps()));
       save_checkpoint(model, {root, keep});
@@ -157,13 +159,13 @@ void save_steps(const fs::path& root, int workers, std::initializer_list<int> st
 
 std::vector<std::string> refusals(const fs::path& folder, int workers, const Options& options) {
   return support::run_threads(workers, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Normalised network;
     const std::vector<double> before = flatten(*network);
     Options resuming = options;
     resuming.resume_from = folder;
     const std::string message =
-        message_of([&] { DecentralizedDataParallel model(network.ptr(), place.world, resuming); });
+        message_of([&] { DecentralizedDataParallel model(network.ptr(), here.world, resuming); });
     EXPECT_EQ(flatten(*network), before);  // nothing was taken
     return message;
   });
@@ -203,9 +205,9 @@ TEST(Checkpoint, KeepsTheNewestAndFailsOnAllWhenOneCannotWrite) {
   EXPECT_EQ(list_checkpoints(folder.path()).size(), 2u);
   std::ofstream(folder.path() / "file") << "in the way";
   support::run_threads(2, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Normalised network;
-    DecentralizedDataParallel model(network.ptr(), place.world, options_for("awc", "adam"));
+    DecentralizedDataParallel model(network.ptr(), here.world, options_for("awc", "adam"));
     const fs::path root = worker.rank == 1 ? folder.path() / "file" : folder.path() / "good";
     EXPECT_THAT(message_of([&] { save_checkpoint(model, {root}); }), HasSubstr("file"));
     train_normalised(model, network, 2);  // and training goes on
@@ -217,11 +219,11 @@ TEST(Checkpoint, KeepsTheNewestAndFailsOnAllWhenOneCannotWrite) {
 TEST(Export, IsTheMeanAndReadsBackWithoutKith) {
   const support::TempFolder folder;
   std::vector<std::string> means = support::run_threads(3, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Normalised network;
     Options options = options_for("awc", "adam", "ring");
     options.buffers = BufferPolicy::averaged;
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     train_normalised(model, network, 3);
     const ExportedFiles files = export_model(model, folder.path() / "out" / "mean");
     EXPECT_EQ(files.module, folder.path() / "out" / "mean.pt");

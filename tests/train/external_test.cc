@@ -36,9 +36,9 @@ std::vector<std::vector<double>> train_external(const Options& options, const Ma
   torch::set_num_threads(1);
   std::vector<std::vector<double>> models;
   for (const std::string& bytes : support::run_threads(kWorkers, [&](Worker& worker) {
-         Place place(worker);
+         TestWorld here(worker);
          Network network = make_network(type);
-         DecentralizedDataParallel model(network.ptr(), place.world, options);
+         DecentralizedDataParallel model(network.ptr(), here.world, options);
          const auto optimizer = make(network->parameters());
          for (int t = 0; t < kSteps; ++t) {
            backward(model, network);
@@ -187,7 +187,7 @@ TEST(ExternalOptimizer, OfOnesOwnMakingStepsToo) {
 // The optimizer's own groups and schedulers count; a parameter that is frozen, or in no group, is only mixed.
 TEST(ExternalOptimizer, ItsGroupsAndSchedulersCountAndTheRestIsOnlyMixed) {
   support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
     const double mine = worker.rank;
     {
@@ -198,7 +198,7 @@ TEST(ExternalOptimizer, ItsGroupsAndSchedulersCountAndTheRestIsOnlyMixed) {
     network->second->bias.set_requires_grad(false);
     Options options = external("awc", "complete");
     options.same_start = false;
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     std::vector<torch::optim::OptimizerParamGroup> groups;
     groups.emplace_back(std::vector{network->first->weight}, std::make_unique<torch::optim::SGDOptions>(1.0));
     groups.emplace_back(std::vector{network->first->bias, network->second->bias},
@@ -278,11 +278,11 @@ TEST(ExternalOptimizer, ItsStateGoesIntoCheckpoints) {
     const support::TempFolder folder;
     const auto run = [&](bool resumes) {
       return support::run_threads(2, [&](Worker& worker) {
-        Place place(worker);
+        TestWorld here(worker);
         Network network = make_network(torch::kFloat32);
         Options options = external(algorithm);
         if (resumes) options.resume_from = checkpoint_path(folder.path(), 5);
-        DecentralizedDataParallel model(network.ptr(), place.world, options);
+        DecentralizedDataParallel model(network.ptr(), here.world, options);
         const auto optimizer = adamw(0.1)(network->parameters());
         model.attach(*optimizer);
         while (model.steps() < 10) {
@@ -300,7 +300,7 @@ TEST(ExternalOptimizer, ItsStateGoesIntoCheckpoints) {
 
 TEST(ExternalOptimizer, ACheckpointWithoutItsStateIsRefused) {
   const support::TempFolder folder;
-  const auto model_in = [&](const engine::World& world, Network& network, bool resumes) {
+  const auto model_in = [&](const engine::WorldParts& world, Network& network, bool resumes) {
     Options options = external("awc", "complete");
     if (resumes) options.resume_from = checkpoint_path(folder.path(), 0);
     return std::make_unique<DecentralizedDataParallel>(network.ptr(), world, options);

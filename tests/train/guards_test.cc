@@ -110,17 +110,17 @@ TEST(Lifetime, TheModuleOutlivesTheWrapperAndItsWorld) {
 
 TEST(SeveralModels, InOneProcessDoNotMeet) {
   support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network first = make_network(), second = make_network(), alone = make_network();
     Options options = with_layout(engine::Layout::automatic);
     options.name = "first";
-    DecentralizedDataParallel a(first.ptr(), place.world, options);
+    DecentralizedDataParallel a(first.ptr(), here.world, options);
     options.name = "second";
     options.algorithm = "allreduce";
-    DecentralizedDataParallel b(second.ptr(), place.world, options);
+    DecentralizedDataParallel b(second.ptr(), here.world, options);
     options.name = "alone";
     options.algorithm = "awc";
-    DecentralizedDataParallel c(alone.ptr(), place.world, options);
+    DecentralizedDataParallel c(alone.ptr(), here.world, options);
     for (int t = 0; t < 10; ++t) {
       train_steps(a, first, 1);
       train_steps(b, second, 1);
@@ -187,7 +187,7 @@ TEST(Edit, UnderTheGuardReachesTheNeighboursAndKeepsTheMoments) {
         Variant{engine::Layout::staged, DType::bf16, "awc"}, Variant{engine::Layout::staged, {}, "atc"},
         Variant{engine::Layout::staged, {}, "allreduce"}}) {
     support::run_threads(2, [&](Worker& worker) {
-      Place place(worker);
+      TestWorld here(worker);
       auto module = std::make_shared<torch::nn::Module>();
       torch::Tensor p = module->register_parameter("p", torch::zeros({3}, test_device()));
       Options options = options_for(variant.algorithm, "sgd");
@@ -195,7 +195,7 @@ TEST(Edit, UnderTheGuardReachesTheNeighboursAndKeepsTheMoments) {
       options.wire = variant.wire;
       options.momentum = 0.5;
       options.lr = 1;
-      DecentralizedDataParallel model(module, place.world, options);
+      DecentralizedDataParallel model(module, here.world, options);
       const auto step = [&] {
         model.zero_grad();
         p.sum().backward();
@@ -235,11 +235,11 @@ TEST(Average, IsTheExactMeanAndIsUndone) {
     std::vector<std::vector<double>> own(4), mean(4);
     std::vector<double> distance(4);
     support::run_threads(4, [&](Worker& worker) {
-      Place place(worker);
+      TestWorld here(worker);
       Network network = make_network();
       Options options = with_layout(layout);
       options.topology = "ring";
-      DecentralizedDataParallel model(network.ptr(), place.world, options);
+      DecentralizedDataParallel model(network.ptr(), here.world, options);
       train_steps(model, network, 3);
       const auto rank = static_cast<std::size_t>(worker.rank);
       own[rank] = flatten(*network);
@@ -272,9 +272,9 @@ TEST(Average, IsTheExactMeanAndIsUndone) {
 TEST(Average, DoesNotDisturbTraining) {
   const auto train = [](bool looks) {
     return support::run_threads(3, [&](Worker& worker) {
-      Place place(worker);
+      TestWorld here(worker);
       Network network = make_network();
-      DecentralizedDataParallel model(network.ptr(), place.world, with_layout(engine::Layout::automatic));
+      DecentralizedDataParallel model(network.ptr(), here.world, with_layout(engine::Layout::automatic));
       for (int t = 0; t < 6; ++t) {
         backward(model, network);
         if (looks && t % 2 == 0) {
@@ -294,14 +294,14 @@ TEST(Average, DoesNotDisturbTraining) {
 TEST(Buffers, AreLocalOrAveragedAsThePolicySays) {
   for (const auto policy : {BufferPolicy::local, BufferPolicy::averaged}) {
     support::run_threads(2, [&](Worker& worker) {
-      Place place(worker);
+      TestWorld here(worker);
       torch::nn::BatchNorm1d norm(torch::nn::BatchNorm1dOptions(2).momentum(1.0));
       norm->to(torch::kFloat64);
       norm->to(test_device());
       if (worker.rank == 1) norm->running_mean.fill_(77);  // the start is rank 0's, buffers too
       Options options = options_for("awc", "sgd");
       options.buffers = policy;
-      DecentralizedDataParallel model(norm.ptr(), place.world, options);
+      DecentralizedDataParallel model(norm.ptr(), here.world, options);
       EXPECT_EQ(norm->running_mean[0].item<double>(), 0);
       const double own = worker.rank == 0 ? 1 : 5;
       const torch::Tensor x = torch::tensor({{own - 1, own}, {own + 1, own + 2}}, torch::kFloat64);
@@ -325,9 +325,11 @@ TEST(Lost, NeighbourIsNamedAndEverybodyEnds) {
   for (const char* algorithm : {"awc", "atc", "dsgt", "allreduce"}) {
     const auto start = SteadyClock().now();
     const auto reports = support::run_threads(4, [&](Worker& worker) {
-      Place place(worker);
+      TestWorld here(worker);
       Network network = make_network();
-      DecentralizedDataParallel model(network.ptr(), place.world, options_for(algorithm, "adam", "ring"));
+      Options options = options_for(algorithm, "adam", "ring");
+      options.on_lost = OnLost::fail;
+      DecentralizedDataParallel model(network.ptr(), here.world, options);
       return message_of([&] {
         for (int t = 0; t < 1000; ++t) {
           if (worker.rank == 2 && t == 5) support::die(worker);
@@ -345,11 +347,11 @@ TEST(Lost, NeighbourIsNamedAndEverybodyEnds) {
 
 TEST(Lost, CarryingOnIsAPolicy) {
   const auto reports = support::run_threads(3, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
     Options options = options_for("awc", "adam");
     options.on_lost = OnLost::carry_on;
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     bool told = false;
     for (int t = 0; t < 20; ++t) {
       if (worker.rank == 2 && t == 5) support::die(worker);

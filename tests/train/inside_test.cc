@@ -27,12 +27,12 @@ Options inside(const std::string& algorithm, const std::string& topology = "comp
 std::vector<std::vector<double>> train_nodes(const std::string& algorithm, int steps) {
   std::vector<std::vector<double>> models(kWorkers / kSize);
   support::run_threads(kWorkers / kSize, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
     Options options = inside(algorithm);
     options.inside = "none";
     options.nodes = {};
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     for (int t = 0; t < steps; ++t) {
       model.zero_grad();
       torch::Tensor loss = loss_of(network, batch_of(kSize * worker.rank, t));
@@ -64,7 +64,7 @@ TEST(Inside, ANodeIsAWorkerWithTheBatchesOfAll) {
 TEST(Inside, SyncedGradientsAreTheMeanOfTheNode) {
   std::vector<std::vector<double>> own(kWorkers), synced(kWorkers);
   support::run_threads(kWorkers, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     const auto rank = static_cast<std::size_t>(worker.rank);
     Network network = make_network();
     loss_of(network, batch_of(worker.rank, 0)).backward();
@@ -73,7 +73,7 @@ TEST(Inside, SyncedGradientsAreTheMeanOfTheNode) {
       return std::vector<double>(g.data_ptr<double>(), g.data_ptr<double>() + g.numel());
     };
     own[rank] = gradient();
-    DecentralizedDataParallel model(network.ptr(), place.world, inside("awc"));
+    DecentralizedDataParallel model(network.ptr(), here.world, inside("awc"));
     backward(model, network);
     model.sync_gradients();
     synced[rank] = gradient();
@@ -91,11 +91,11 @@ TEST(Inside, SyncedGradientsAreTheMeanOfTheNode) {
 TEST(Inside, RatesForNoisyGradientsAreTheNodes) {
   std::vector<double> factors(kWorkers), shares(kWorkers);
   const auto models = support::run_threads(kWorkers, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network(torch::kFloat32);
     Options options = inside("awc", "ring-static");
     options.wire = DType::bf16;
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     EXPECT_TRUE(model.corrects_noise());
     for (int t = 0; t < 6; ++t) {
       model.zero_grad();
@@ -125,9 +125,9 @@ TEST(Inside, RatesForNoisyGradientsAreTheNodes) {
 
 std::vector<std::string> train_on(const Options& options, int steps, const std::filesystem::path& save_to) {
   return support::run_threads(kWorkers, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network(torch::kFloat32);
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     train_steps(model, network, steps);
     if (!save_to.empty()) save_checkpoint(model, {save_to});
     return to_bytes(flatten(*network));
@@ -151,9 +151,9 @@ TEST(Inside, ACheckpointOfSingleModelsIsRefused) {
   options.inside = "allreduce";
   options.resume_from = checkpoint_path(folder.path(), 3);
   support::run_threads(kWorkers, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network(torch::kFloat32);
-    EXPECT_THAT(message_of([&] { DecentralizedDataParallel model(network.ptr(), place.world, options); }),
+    EXPECT_THAT(message_of([&] { DecentralizedDataParallel model(network.ptr(), here.world, options); }),
                 HasSubstr("resume different models"));
     return std::string();
   });

@@ -72,11 +72,11 @@ TEST(Accumulation, UnderNoSyncEqualsTheWholeBatch) {
     const auto train = [&](int pieces) {
       std::vector<std::vector<double>> models(2);
       support::run_threads(2, [&](Worker& worker) {
-        Place place(worker);
+        TestWorld here(worker);
         Network network = make_network();
         Options options = options_for(algorithm, "adam");
         options.bucket_bytes = 1;
-        DecentralizedDataParallel model(network.ptr(), place.world, options);
+        DecentralizedDataParallel model(network.ptr(), here.world, options);
         for (int t = 0; t < 10; ++t) {
           model.zero_grad();
           const plain::Batch whole = batch_of(worker.rank, t, 12);
@@ -153,12 +153,12 @@ TEST(Clipping, IsByTheNormOfTheWholeModelWhateverTheBuckets) {
 
 TEST(Clipping, ActsOnOneStepAndOnTheAveragedGradient) {
   support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     auto bag = std::make_shared<Bag>();
     torch::Tensor p = bag->add("p", doubles({0, 0}));
     Options options = options_for("allreduce", "sgd");
     options.lr = 1;
-    DecentralizedDataParallel model(bag, place.world, options);
+    DecentralizedDataParallel model(bag, here.world, options);
     const auto backward = [&] {
       model.zero_grad();
       (p * (worker.rank == 0 ? doubles({8, 0}) : doubles({-2, 8}))).sum().backward();  // the mean is (3, 4)
@@ -187,11 +187,11 @@ TEST(NonFiniteGradients, SkipTheMoveButNotTheRound) {
     const auto train = [&](bool poisoned) {
       std::vector<std::vector<double>> models(kWorkers);
       support::run_threads(kWorkers, [&](Worker& worker) {
-        Place place(worker);
+        TestWorld here(worker);
         Network network = make_network();
         Options options = options_for(algorithm, "accum-adamw", "ring");
         options.non_finite = NonFinite::skip;
-        DecentralizedDataParallel model(network.ptr(), place.world, options);
+        DecentralizedDataParallel model(network.ptr(), here.world, options);
         for (int t = 0; t < 12; ++t) {
           backward(model, network);
           const bool bad = worker.rank == kBadWorker && t == kBadStep;
@@ -211,11 +211,11 @@ TEST(NonFiniteGradients, SkipTheMoveButNotTheRound) {
 
 TEST(NonFiniteGradients, WithAllReduceEverybodySkips) {
   support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
     Options options = options_for("allreduce", "adam");
     options.non_finite = NonFinite::skip;
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     backward(model, network);
     model.step();
     const std::vector<double> before = flatten(*network);

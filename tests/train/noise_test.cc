@@ -133,9 +133,9 @@ TEST(Noise, RatesAreThoseOfThePlainLoop) {
   PlainNoise plain;
   const std::vector<plain::Vector> expected = plain.train(kSteps);
   const auto models = support::run_threads(kWorkers, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
-    DecentralizedDataParallel model(network.ptr(), place.world, adamw_options());
+    DecentralizedDataParallel model(network.ptr(), here.world, adamw_options());
     for (int t = 0; t < kSteps; ++t)
       measured_step(model, network, first_of(t));
     const std::vector<std::string> names{"first.weight", "first.bias", "second.weight", "second.bias"};
@@ -201,9 +201,9 @@ TEST(Noise, ChangesNothingWhereThereIsNothingToMend) {
                                                    {"awc", "adamw", 1}}) {
     const auto train = [&](bool measures) {
       return support::run_threads(c.workers, [&](Worker& worker) {
-        Place place(worker);
+        TestWorld here(worker);
         Network network = make_network();
-        DecentralizedDataParallel model(network.ptr(), place.world, options_for(c.algorithm, c.optimizer));
+        DecentralizedDataParallel model(network.ptr(), here.world, options_for(c.algorithm, c.optimizer));
         EXPECT_FALSE(model.corrects_noise());
         for (int t = 0; t < 6; ++t) {
           const plain::Batch batch = batch_of(worker.rank, t, kSamples);
@@ -226,11 +226,11 @@ TEST(Noise, ChangesNothingWhereThereIsNothingToMend) {
 
 std::vector<std::string> train_noisy(int workers, int steps, const fs::path& from, const fs::path& to) {
   return support::run_threads(workers, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
     Options options = adamw_options();
     options.resume_from = from;
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     while (model.steps() < steps)
       measured_step(model, network, first_of(model.steps()));
     if (!to.empty()) save_checkpoint(model, {to, 2, {}});
@@ -258,11 +258,11 @@ TEST(Noise, OfOtherWorkersBeginsWithTheMean) {
     mean += first / 4;
   }
   support::run_threads(2, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
     Options options = adamw_options();
     options.resume_from = checkpoint;
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     save_checkpoint(model, {folder.path() / "again", 2, {}});
     return std::string();
   });
@@ -276,9 +276,9 @@ TEST(Noise, OfOtherWorkersBeginsWithTheMean) {
 
 TEST(Noise, BadInputIsNamed) {
   support::run_threads(2, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
-    DecentralizedDataParallel model(network.ptr(), place.world, adamw_options());
+    DecentralizedDataParallel model(network.ptr(), here.world, adamw_options());
     for (const double share : {0.0, 1.0, -1.0, std::nan("")})
       EXPECT_THROW(model.measure_noise(share), InputError);
     EXPECT_THAT([&] { model.rate_factor("third.weight"); },

@@ -54,6 +54,7 @@ struct Variant {
   engine::Layout layout = engine::Layout::automatic;
   std::optional<DType> wire = {};
   int mix_every = 1;
+  std::string codec = {};
 };
 
 inline Options options_of(const Variant& v) {
@@ -61,6 +62,7 @@ inline Options options_of(const Variant& v) {
   options.layout = v.layout;
   options.wire = v.wire;
   options.mix_every = v.mix_every;
+  options.codec = v.codec;
   options.bucket_bytes = 64;
   options.momentum = v.optimizer == "sgd" ? 0.9 : 0;
   return options;

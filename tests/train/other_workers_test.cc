@@ -30,9 +30,9 @@ class KeepingLog final : public Log {
 
 void save_with(int workers, const Options& options, const fs::path& root) {
   support::run_threads(workers, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Normalised network;
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     train_normalised(model, network, 5);
     const std::string position = cat("worker ", worker.rank);
     save_checkpoint(model, {root, 2, std::as_bytes(std::span(position))});
@@ -76,10 +76,10 @@ std::vector<std::string> go_on(int workers, Options options, const fs::path& che
   KeepingLog log;
   options.resume_from = checkpoint;
   support::run_threads(workers, [&](Worker& worker) {
-    Place place(worker);
-    place.world.log = &log;
+    TestWorld here(worker);
+    here.world.log = &log;
     Normalised network;
-    DecentralizedDataParallel model(network.ptr(), place.world, options);
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
     EXPECT_EQ(model.steps(), 5);
     EXPECT_EQ(model.resumed()->workers, 4);
     const auto& position = model.resumed()->position;
@@ -154,13 +154,13 @@ TEST(OtherWorkers, AreRefusedWhenOneFileIsDamaged) {
   const fs::path saved = checkpoint_path(folder.path(), 5);
   fs::resize_file(saved / worker_file_name(3), 100);
   const auto messages = support::run_threads(2, [&](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Normalised network;
     const std::vector<double> before = flatten(*network);
     Options options = options_of({"awc", "adam", "ring"});
     options.resume_from = saved;
     const std::string message =
-        message_of([&] { DecentralizedDataParallel model(network.ptr(), place.world, options); });
+        message_of([&] { DecentralizedDataParallel model(network.ptr(), here.world, options); });
     EXPECT_EQ(flatten(*network), before);
     return message;
   });

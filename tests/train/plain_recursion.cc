@@ -75,6 +75,16 @@ struct Run {
       all.push_back(problem.gradient(i, t, x[at(i)]));
     return all;
   }
+  // By the rounds of step t, if it mixes.
+  std::vector<Vector> combine(int t, std::vector<Vector> from) const {
+    if (!problem.mixes(t)) return from;
+    int before = 0;
+    for (int u = 0; u < t; ++u)
+      before += problem.mixes(u) ? 1 : 0;
+    for (int k = 0; k < problem.rounds; ++k)
+      from = mix(problem.mixing(before * problem.rounds + k), from);
+    return from;
+  }
   std::vector<Vector> adapt(const std::vector<Vector>& from, const std::vector<Vector>& g) {
     std::vector<Vector> next;
     for (int i = 0; i < problem.workers; ++i)
@@ -86,14 +96,14 @@ struct Run {
 std::vector<Vector> train_awc(Run run) {
   for (int t = 0; t < run.problem.steps; ++t) {
     const auto g = run.gradients(t);
-    run.x = run.adapt(mix(run.problem.mixing(t), run.x), g);
+    run.x = run.adapt(run.combine(t, run.x), g);
   }
   return run.x;
 }
 
 std::vector<Vector> train_atc(Run run) {
   for (int t = 0; t < run.problem.steps; ++t) {
-    run.x = mix(run.problem.mixing(t), run.adapt(run.x, run.gradients(t)));
+    run.x = run.combine(t, run.adapt(run.x, run.gradients(t)));
   }
   return run.x;
 }
@@ -109,8 +119,8 @@ std::vector<Vector> train_dsgt(Run run) {
         h[i][e] += g[i][e] - last[i][e];
     }
     last = g;
-    h = mix(run.problem.mixing(t), h);
-    run.x = mix(run.problem.mixing(t), run.adapt(run.x, h));
+    h = run.combine(t, h);
+    run.x = run.combine(t, run.adapt(run.x, h));
   }
   return run.x;
 }
@@ -120,12 +130,104 @@ std::vector<Vector> train_sgp(Run run) {
   std::vector<Vector> y(run.x.size(), Vector{1.0});
   for (int t = 0; t < run.problem.steps; ++t) {
     const auto g = run.gradients(t);  // at z, which run.x holds
-    w = mix(run.problem.mixing(t), run.adapt(w, g));
+    w = run.combine(t, run.adapt(w, g));
+    y = run.combine(t, y);
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      for (std::size_t e = 0; e < w[i].size(); ++e)
+        run.x[i][e] = w[i][e] / y[i][0];
+    }
+  }
+  return run.x;
+}
+
+// What everybody knows of each worker. The first message is the vector itself.
+struct Replicas {
+  const Problem& problem;
+  std::vector<Vector> known;
+
+  void follow(const std::vector<Vector>& x) {
+    if (known.empty()) {
+      known = x;
+      return;
+    }
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      Vector difference = x[i];
+      for (std::size_t e = 0; e < difference.size(); ++e)
+        difference[e] -= known[i][e];
+      const Vector decoded = problem.codec(difference);
+      for (std::size_t e = 0; e < decoded.size(); ++e)
+        known[i][e] += decoded[e];
+    }
+  }
+
+  // x_i + c (sum_j w_ij x^_j - x^_i)
+  std::vector<Vector> combine(int t, std::vector<Vector> x) const {
+    const auto mixed = mix(problem.mixing(t), known);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      for (std::size_t e = 0; e < x[i].size(); ++e)
+        x[i][e] += problem.consensus_step * (mixed[i][e] - known[i][e]);
+    }
+    return x;
+  }
+};
+
+std::vector<Vector> train_choco(Run run, bool mix_first) {
+  Replicas replicas{run.problem, {}};
+  if (mix_first) replicas.follow(run.x);
+  for (int t = 0; t < run.problem.steps; ++t) {
+    const auto g = run.gradients(t);
+    if (mix_first) {
+      run.x = run.adapt(replicas.combine(t, run.x), g);
+      replicas.follow(run.x);
+    } else {
+      run.x = run.adapt(run.x, g);
+      replicas.follow(run.x);
+      run.x = replicas.combine(t, run.x);
+    }
+  }
+  return run.x;
+}
+
+std::vector<Vector> train_q_push(Run run) {
+  Replicas replicas{run.problem, {}};
+  std::vector<Vector> w = run.x;
+  std::vector<Vector> y(run.x.size(), Vector{1.0});
+  for (int t = 0; t < run.problem.steps; ++t) {
+    w = run.adapt(w, run.gradients(t));
+    replicas.follow(w);
+    w = replicas.combine(t, w);
     y = mix(run.problem.mixing(t), y);
     for (std::size_t i = 0; i < w.size(); ++i) {
       for (std::size_t e = 0; e < w[i].size(); ++e)
         run.x[i][e] = w[i][e] / y[i][0];
     }
+  }
+  return run.x;
+}
+
+// arXiv 2506.10911; with everybody in one group and no pull arXiv 2311.08105.
+std::vector<Vector> train_outer(Run run) {
+  const Problem& p = run.problem;
+  std::vector<Vector> phi = run.x;
+  std::vector<Vector> delta(phi.size(), Vector(phi[0].size(), 0.0));
+  for (int t = 0; t < p.steps; ++t) {
+    run.x = run.adapt(run.x, run.gradients(t));
+    if (!p.mixes(t)) continue;
+    std::vector<Vector> moved = run.x;
+    for (std::size_t i = 0; i < phi.size(); ++i) {
+      for (std::size_t e = 0; e < phi[i].size(); ++e)
+        moved[i][e] -= phi[i][e];
+    }
+    moved = run.combine(t, moved);
+    const auto mean = run.combine(t, phi);
+    for (std::size_t i = 0; i < phi.size(); ++i) {
+      for (std::size_t e = 0; e < phi[i].size(); ++e) {
+        delta[i][e] = p.outer_momentum * delta[i][e] + p.outer_rate * moved[i][e] +
+                      p.outer_pull * (mean[i][e] - phi[i][e]);
+        phi[i][e] += delta[i][e];
+      }
+    }
+    run.x = phi;
   }
   return run.x;
 }
@@ -163,8 +265,34 @@ std::vector<Vector> train(const std::string& algorithm, const Rule& rule, const 
   if (algorithm == "atc") return train_atc(run);
   if (algorithm == "dsgt") return train_dsgt(run);
   if (algorithm == "sgp") return train_sgp(run);
+  if (algorithm == "choco") return train_choco(run, false);
+  if (algorithm == "choco-mix-first") return train_choco(run, true);
+  if (algorithm == "q-push") return train_q_push(run);
+  if (algorithm == "outer") return train_outer(run);
   if (algorithm == "allreduce") return train_allreduce(run);
   return train_none(run);
+}
+
+Vector sign_codec(const Vector& x) {
+  double sum = 0;
+  for (const double value : x)
+    sum += std::fabs(value);
+  const auto scale = static_cast<double>(static_cast<float>(sum / static_cast<double>(x.size())));
+  Vector out;
+  for (const double value : x)
+    out.push_back(value < 0 ? -scale : scale);
+  return out;
+}
+
+Vector top_codec(const Vector& x, int elements) {
+  Vector out(x.size(), 0.0);
+  for (std::size_t e = 0; e < x.size(); ++e) {
+    int larger = 0;
+    for (const double other : x)
+      larger += std::fabs(other) > std::fabs(x[e]) ? 1 : 0;
+    if (larger < elements) out[e] = static_cast<double>(static_cast<float>(x[e]));
+  }
+  return out;
 }
 
 Vector gradient(const Network& n, const Vector& p, const Batch& batch) {

@@ -23,16 +23,26 @@ struct Rule {
   int commit_every = 4;
 };
 
-// x_i(0) = start for every worker i; gradient(i, t, x) is worker i's at step t; mixing(t) is W_t.
+// x_i(0) = start for every worker i; gradient(i, t, x) is worker i's at step t; mixing(r) is W of round r. A
+// step that mixes takes the next `rounds` of them; it is one of which mixes(t) is true.
 struct Problem {
   int workers = 1;
   int steps = 0;
   Vector start;
   std::function<Vector(int worker, int t, const Vector& x)> gradient;
-  std::function<Matrix(int t)> mixing;
+  std::function<Matrix(int round)> mixing;
+  int rounds = 1;
+  std::function<bool(int t)> mixes = [](int) { return true; };
+  // choco, choco-mix-first, q-push: Q, and the consensus step.
+  std::function<Vector(const Vector& x)> codec;
+  double consensus_step = 1;
+  // outer: momentum, rate and pull.
+  double outer_momentum = 0, outer_rate = 1, outer_pull = 0;
 };
 
-// algorithm: awc, atc, dsgt, sgp, allreduce, none. Every worker's last model.
+// algorithm: awc, atc, dsgt (with rounds: mc-dsgt), sgp, choco, choco-mix-first, q-push, outer,
+// allreduce, none.
+// Every worker's last model.
 std::vector<Vector> train(const std::string& algorithm, const Rule& rule, const Problem& problem);
 
 // y = W2 tanh(W1 x + b1) + b2, parameters in the order W1 (hidden x inputs, by rows), b1, W2, b2.
@@ -47,6 +57,10 @@ struct Batch {
   Matrix x;  // one row per sample
   Matrix y;
 };
+
+// Codecs as published, with the numbers of a message in single precision.
+Vector sign_codec(const Vector& x);               // mean magnitude, signs
+Vector top_codec(const Vector& x, int elements);  // the largest ones
 
 // Gradient of the mean over samples and outputs of the squared error.
 Vector gradient(const Network& network, const Vector& parameters, const Batch& batch);

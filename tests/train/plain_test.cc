@@ -200,7 +200,8 @@ TEST(StoreReport, FailsOnEverybodyWhenOnePartFails) {
     const auto reports = support::run_threads(3, [failing](support::Worker& worker) {
       SteadyClock clock;
       NullLog log;
-      const engine::World world{&worker.transport, &worker.store, Members::first(3), &clock, &log, nullptr};
+      const engine::WorldParts world{
+          &worker.transport, &worker.store, Members::first(3), &clock, &log, nullptr};
       return message_of([&] {
         StoreReport(world, "x", std::chrono::seconds(20))
             .run(
@@ -208,7 +209,7 @@ TEST(StoreReport, FailsOnEverybodyWhenOnePartFails) {
                   if (worker.rank == failing) throw Error("disk full");
                   return cat(worker.rank);
                 },
-                [](const std::vector<std::string>&) {});
+                [](const std::vector<std::string>&) { return ""; });
       });
     });
     for (const std::string& report : reports)
@@ -216,23 +217,43 @@ TEST(StoreReport, FailsOnEverybodyWhenOnePartFails) {
   }
 }
 
+TEST(StoreReport, TellsEverybodyWhatRankZeroMadeOfItOrRefusesAlike) {
+  support::run_threads(3, [](support::Worker& worker) {
+    SteadyClock clock;
+    NullLog log;
+    const engine::WorldParts world{
+        &worker.transport, &worker.store, Members::first(3), &clock, &log, nullptr};
+    const auto run = [&](const char* name, const StoreReport::Finish& finish) {
+      return StoreReport(world, name, std::chrono::seconds(20)).run([&] { return cat(worker.rank); }, finish);
+    };
+    EXPECT_EQ(run("good", [](const std::vector<std::string>& all) { return join(all); }), "0, 1, 2");
+    EXPECT_THROW(run("refused", [](const auto&) -> std::string { throw InputError("bad input"); }),
+                 InputError);
+    return std::string();
+  });
+}
+
 TEST(StoreReport, RankZeroGetsAllPartsAndALostWorkerIsNamedAtOnce) {
   const auto start = SteadyClock().now();
   const auto reports = support::run_threads(3, [](support::Worker& worker) {
     SteadyClock clock;
     NullLog log;
-    const engine::World world{&worker.transport, &worker.store, Members::first(3), &clock, &log, nullptr};
+    const engine::WorldParts world{
+        &worker.transport, &worker.store, Members::first(3), &clock, &log, nullptr};
     std::vector<std::string> parts;
     StoreReport(world, "x", std::chrono::seconds(20))
         .run([&] { return cat("p", worker.rank); },
-             [&](const std::vector<std::string>& all) { parts = all; });
+             [&](const std::vector<std::string>& all) {
+               parts = all;
+               return "";
+             });
     if (worker.rank == 0) {
       EXPECT_EQ(parts, (std::vector<std::string>{"p0", "p1", "p2"}));
     }
     if (worker.rank == 1) support::die(worker);
     return message_of([&] {
       StoreReport(world, "y", std::chrono::seconds(20))
-          .run([] { return ""; }, [](const std::vector<std::string>&) {});
+          .run([] { return ""; }, [](const std::vector<std::string>&) { return ""; });
     });
   });
   EXPECT_THAT(reports[0], HasSubstr("worker 1 is gone"));

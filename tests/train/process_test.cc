@@ -1,6 +1,8 @@
 // Workers as real processes. A binary of its own, because it forks: nothing here uses torch before that.
+#include <chrono>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -58,9 +60,11 @@ TEST(KilledWorker, IsReportedAndTheOthersEndAtOnce) {
       const auto reports = support::run_processes(
           backend, 4,
           [&](Worker& worker) -> std::string {
-            Place place(worker);
+            TestWorld here(worker);
             Network network = make_network();
-            DecentralizedDataParallel model(network.ptr(), place.world, options_for(algorithm, "adam"));
+            Options options = options_for(algorithm, "adam");
+            options.on_lost = OnLost::fail;
+            DecentralizedDataParallel model(network.ptr(), here.world, options);
             try {
               for (int t = 0; t < 100000; ++t) {
                 if (worker.rank == 3 && t == 5) support::die(worker);
@@ -78,6 +82,31 @@ TEST(KilledWorker, IsReportedAndTheOthersEndAtOnce) {
             << algorithm << ", worker " << rank;
       }
       EXPECT_LT(seconds(SteadyClock().now() - start), 25) << algorithm;
+    }
+  }
+}
+
+TEST(KilledWorker, IsGoneOnWithout) {
+  for (const std::string& backend : process_backends()) {
+    for (const char* algorithm : {"awc", "allreduce"}) {
+      const auto reports = support::run_processes(
+          backend, 4,
+          [&](Worker& worker) -> std::string {
+            TestWorld here(worker);
+            Network network = make_network();
+            DecentralizedDataParallel model(network.ptr(), here.world, options_for(algorithm, "adam"));
+            for (int t = 0; t < 40; ++t) {
+              if (worker.rank == 3 && t == 5) support::die(worker);
+              train_steps(model, network, 1);
+              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            }
+            model.barrier();
+            return cat(model.world().size(), " workers after ", model.steps(), " steps");
+          },
+          std::chrono::seconds(40));
+      for (int rank : {0, 1, 2})
+        EXPECT_EQ(reports[static_cast<std::size_t>(rank)], "3 workers after 40 steps")
+            << algorithm << " over " << backend << ", worker " << rank;
     }
   }
 }

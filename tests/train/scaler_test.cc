@@ -74,9 +74,9 @@ TEST(GradScaler, BacksOffAndGrowsAgain) {
 
 TEST(GradScaler, KeepsTheWorkersOfAllReduceTogether) {
   const auto scales = support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
-    DecentralizedDataParallel model(network.ptr(), place.world, skipping("allreduce"));
+    DecentralizedDataParallel model(network.ptr(), here.world, skipping("allreduce"));
     GradScaler scaler({.scale = 64, .interval = 2});
     for (int t = 0; t < 6; ++t) {
       model.zero_grad();

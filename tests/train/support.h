@@ -40,25 +40,25 @@ inline torch::Device test_device() {
 }
 
 // What a worker's world refers to.
-struct Place {
-  explicit Place(support::Worker& worker)
+struct TestWorld {
+  explicit TestWorld(support::Worker& worker)
       : world{&worker.transport, &worker.store, Members::first(worker.size), &clock, &log, nullptr} {
     torch::set_num_threads(1);
   }
   SteadyClock clock;
   NullLog log;
-  engine::World world;
+  engine::WorldParts world;
 };
 
 // A world of one worker in the calling thread.
 struct Alone {
-  Alone() : transport(make()), worker{0, 1, *transport, store}, place(worker) {}
-  const engine::World& world() const { return place.world; }
+  Alone() : transport(make()), worker{0, 1, *transport, store}, here(worker) {}
+  const engine::WorldParts& world() const { return here.world; }
 
   comm::MemoryStore store;
   std::unique_ptr<comm::Transport> transport;
   support::Worker worker;
-  Place place;
+  TestWorld here;
 
  private:
   std::unique_ptr<comm::Transport> make() {
@@ -199,9 +199,9 @@ inline std::vector<std::vector<double>> train_world(const std::string& backend, 
   if (backend == "inproc") torch::set_num_threads(1);
   std::vector<std::vector<double>> models;
   for (const std::string& bytes : support::run_world(backend, workers, [&](support::Worker& worker) {
-         Place place(worker);
+         TestWorld here(worker);
          Network network = make_network(type);
-         DecentralizedDataParallel model(network.ptr(), place.world, options);
+         DecentralizedDataParallel model(network.ptr(), here.world, options);
          train_steps(model, network, steps);
          return to_bytes(flatten(*network));
        })) {

@@ -49,9 +49,9 @@ Options all_reduce(const std::string& optimizer) {
 TEST(SyncGradients, LeavesTheMeanInThem) {
   for (const std::vector<int>& batches : {std::vector<int>{0}, std::vector<int>{0, 1, 2}}) {
     support::run_threads(kWorkers, [&](Worker& worker) {
-      Place place(worker);
+      TestWorld here(worker);
       Network network = make_network();
-      DecentralizedDataParallel model(network.ptr(), place.world, all_reduce("sgd"));
+      DecentralizedDataParallel model(network.ptr(), here.world, all_reduce("sgd"));
       model.zero_grad();
       for (std::size_t k = 0; k < batches.size(); ++k) {
         std::optional<DecentralizedDataParallel::NoSync> guard;
@@ -72,11 +72,11 @@ TEST(SyncGradients, LeavesTheMeanInThem) {
 TEST(SyncGradients, WhatIsDoneToThemCounts) {
   for (const char* optimizer : {"sgd", "external"}) {
     support::run_threads(kWorkers, [&](Worker& worker) {
-      Place place(worker);
+      TestWorld here(worker);
       Network network = make_network();
       Options options = all_reduce(optimizer);
       options.lr = 1;
-      DecentralizedDataParallel model(network.ptr(), place.world, options);
+      DecentralizedDataParallel model(network.ptr(), here.world, options);
       torch::optim::SGD own(network->parameters(), torch::optim::SGDOptions(1));
       for (int t = 0; t < 3; ++t) {
         const std::vector<double> before = flatten(*network);
@@ -101,10 +101,10 @@ TEST(SyncGradients, WhatIsDoneToThemCounts) {
 
 TEST(SyncGradients, GivesOneToAParameterThatOnlyOthersUsed) {
   support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
     network->second->bias.set_requires_grad(false);
-    DecentralizedDataParallel model(network.ptr(), place.world, all_reduce("sgd"));
+    DecentralizedDataParallel model(network.ptr(), here.world, all_reduce("sgd"));
     const torch::Tensor both = network->first->weight.sum();
     (worker.rank == 0 ? both : both + 4 * network->first->bias.sum()).backward();
     model.sync_gradients();
@@ -121,9 +121,9 @@ TEST(SyncGradients, GivesOneToAParameterThatOnlyOthersUsed) {
 
 TEST(SyncGradients, IsNothingWhereGradientsStayOnesOwn) {
   support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     Network network = make_network();
-    DecentralizedDataParallel model(network.ptr(), place.world, options_for("awc", "sgd"));
+    DecentralizedDataParallel model(network.ptr(), here.world, options_for("awc", "sgd"));
     backward(model, network);
     const std::vector<double> before = gradients_of(*network);
     model.sync_gradients();

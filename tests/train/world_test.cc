@@ -28,11 +28,11 @@ Seen seen_on(const std::vector<int>& machines, const Options& options) {
   support::run_threads(
       4,
       [&](Worker& worker) {
-        Place place(worker);
+        TestWorld here(worker);
         KeptLog log;
-        place.world.log = &log;
+        here.world.log = &log;
         Network network = make_network();
-        DecentralizedDataParallel model(network.ptr(), place.world, options);
+        DecentralizedDataParallel model(network.ptr(), here.world, options);
         train_steps(model, network, 2);
         if (worker.rank == 0) seen = {model.engine().options().schedule.shape.text(), log.text};
         return std::string();

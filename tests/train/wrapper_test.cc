@@ -135,7 +135,7 @@ TEST(Layout, ChannelsLastWeightsAndStridedGradientsAreTheSameModel) {
 
 TEST(Types, SeveralInOneModelEachTrainInTheirOwnPrecision) {
   const auto reports = support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     auto bag = std::make_shared<Bag>();
     std::vector<torch::Tensor> p;
     for (const auto type : {torch::kFloat32, torch::kFloat64, torch::kBFloat16, torch::kFloat16}) {
@@ -144,7 +144,7 @@ TEST(Types, SeveralInOneModelEachTrainInTheirOwnPrecision) {
     bag->register_parameter("count", ones({3}, torch::kInt64), /*requires_grad=*/false);
     Options options = options_for("awc", "sgd");
     options.lr = 1e-3;
-    DecentralizedDataParallel model(bag, place.world, options);
+    DecentralizedDataParallel model(bag, here.world, options);
     for (int t = 0; t < 8; ++t) {
       model.zero_grad();
       torch::Tensor loss = 0 * ones({}, torch::kFloat64);
@@ -208,14 +208,14 @@ TEST(Frozen, ParametersMayBeFrozenUnusedAndUsedAgain) {
 
 TEST(Frozen, AnUnusedParameterIsStillMixed) {
   support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     auto bag = std::make_shared<Bag>();
     torch::Tensor used = bag->add("used", doubles({1})),
                   unused = bag->add("unused", doubles({worker.rank == 0 ? 2.0 : 4.0}));
     Options options = options_for("awc", "sgd");
     options.same_start = false;
     options.lr = 1;
-    DecentralizedDataParallel model(bag, place.world, options);
+    DecentralizedDataParallel model(bag, here.world, options);
     used.sum().backward();
     model.step();
     EXPECT_EQ(used.item<double>(), 0);
@@ -226,14 +226,14 @@ TEST(Frozen, AnUnusedParameterIsStillMixed) {
 
 TEST(AllReduce, AParameterThatOneWorkerDoesNotUseMovesByTheMean) {
   support::run_threads(2, [](Worker& worker) {
-    Place place(worker);
+    TestWorld here(worker);
     auto bag = std::make_shared<Bag>();
     torch::Tensor a = bag->add("a", doubles({1})), b = bag->add("b", doubles({1})),
                   c = bag->add("c", doubles({1}));
     Options options = options_for("allreduce", "sgd");
     options.lr = 1;
     options.bucket_bytes = 1;
-    DecentralizedDataParallel model(bag, place.world, options);
+    DecentralizedDataParallel model(bag, here.world, options);
     (worker.rank == 0 ? a.sum() : a.sum() + 4 * b.sum()).backward();
     model.step();
     EXPECT_EQ(a.item<double>(), 0);

@@ -8,55 +8,12 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/train/config/model_size.h"
 
 namespace kith::train {
 namespace {
 
-constexpr double kFloat = 4;         // parameters and their gradients are fp32
-constexpr double kVocabulary = 256;  // bytes
-constexpr double kPixels = 28 * 28;
-constexpr double kDigits = 10;
-
-double linear(double from, double to) {
-  return from * to + to;
-}
-
-double gpt_parameters(const Job& job) {
-  const auto width = static_cast<double>(job.model.width);
-  const double norm = 2 * width;
-  const double block = 2 * norm + linear(width, 3 * width) + linear(width, width) + linear(width, 4 * width) +
-                       linear(4 * width, width);
-  return (kVocabulary + static_cast<double>(job.model.context)) * width + norm +
-         static_cast<double>(job.model.layers) * block;
-}
-
-double mlp_parameters(const Job& job) {
-  const auto width = static_cast<double>(job.model.width);
-  return linear(kPixels, width) + static_cast<double>(job.model.layers - 1) * linear(width, width) +
-         linear(width, kDigits);
-}
-
-double cnn_parameters(const Job& job) {
-  const auto width = static_cast<double>(job.model.width);
-  const auto first = static_cast<double>(std::max<std::int64_t>(1, job.model.width / 2));
-  return 9 * first + 2 * first + 9 * first * width + 2 * width + linear(49 * width, 128) +
-         linear(128, kDigits);
-}
-
-double parameters_of(const Job& job) {
-  if (job.model.name == "gpt") return gpt_parameters(job);
-  return job.model.name == "mlp" ? mlp_parameters(job) : cnn_parameters(job);
-}
-
-// Floats per sample.
-double activations_of(const Job& job) {
-  const auto width = static_cast<double>(job.model.width);
-  const auto layers = static_cast<double>(job.model.layers);
-  if (job.model.name == "mlp") return 2 * layers * width;
-  if (job.model.name == "cnn") return kPixels * width / 2 + kPixels / 4 * width;
-  // A block keeps the inputs of its norms, its four products and the GELU.
-  return static_cast<double>(job.model.context) * (16 * layers * width + 2 * kVocabulary);
-}
+constexpr double kFloat = 4;  // parameters and their gradients are fp32
 
 double states_of(const Job& job) {
   if (job.optimizer.name == "sgd") return job.optimizer.momentum > 0 ? 1 : 0;

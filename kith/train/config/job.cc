@@ -10,6 +10,7 @@
 #include "kith/engine/node_schedule.h"
 #include "kith/graph/schedule.h"
 #include "kith/optim/algorithm.h"
+#include "kith/train/config/workload.h"
 
 namespace kith::train {
 namespace {
@@ -20,35 +21,21 @@ engine::EngineOptions engine_options(const Job& job) {
 }
 
 void check_world(const Job& job, const Origins& origins) {
+  if (job.world.least > job.world.workers) {
+    throw InputError(cat(job.world.least, " workers at least, and world.workers is ", job.world.workers),
+                     place_of(origins, "world.least"), "a number of workers that the run has");
+  }
+  if (job.world.leave_out_slow > 0 && (job.world.on_lost != "reform" || job.algorithm.inside != "none")) {
+    throw InputError("nobody can be left out where the others do not go on without it",
+                     place_of(origins, "world.leave_out_slow"),
+                     "world.on_lost = \"reform\" and algorithm.inside = \"none\", or 0");
+  }
   if (job.world.nodes.empty()) return;
   const graph::Shape shape = graph::Shape::parse(job.world.nodes, place_of(origins, "world.nodes"));
   if (shape.workers() != job.world.workers) {
     throw InputError(cat("'", job.world.nodes, "' are ", shape.workers(), " workers, world.workers is ",
                          job.world.workers),
                      place_of(origins, "world.nodes"), "make the two agree, or leave world.nodes empty");
-  }
-}
-
-void check_model(const Job& job, const Origins& origins) {
-  if (job.model.name == "gpt" && job.model.width % job.model.heads != 0) {
-    throw InputError(cat(job.model.heads, " heads do not divide a width of ", job.model.width),
-                     place_of(origins, "model.heads"), "choose a divisor of model.width");
-  }
-  const std::string wanted = job.model.name == "gpt" ? "text" : "mnist";
-  if (job.data.name != wanted) {
-    throw InputError(cat("'", job.data.name, "' is not what model.name = \"", job.model.name, "\" reads"),
-                     place_of(origins, "data.name"), cat("data.name = \"", wanted, "\""));
-  }
-  if (job.model.name != "gpt" && job.model.dropout > 0) {
-    throw InputError(cat("model '", job.model.name, "' has no dropout"), place_of(origins, "model.dropout"),
-                     "leave it at 0");
-  }
-  if (job.model.dropout > 0 && job.world.backend == "inproc" && job.world.workers > 1) {
-    throw InputError(
-        "dropout draws from the one random generator of the process, so threads would disturb each "
-        "other's numbers and no run could be repeated",
-        place_of(origins, "model.dropout"),
-        "train with processes (backend shm, no --threads), or set it to 0");
   }
 }
 
@@ -92,7 +79,7 @@ void check_topology(const Job& job, const Origins& origins) {
   } catch (const InputError& error) {
     throw InputError(error.what(), place_of(origins, "topology.name"));
   }
-  const bool push = job.algorithm.name == "sgp";
+  const bool push = optim::make_algorithm<float>(job.algorithm.name)->needs_directed_schedule();
   if (push != schedule->directed()) {
     throw InputError(cat("'", job.topology.name, "' is ", schedule->directed() ? "directed" : "undirected",
                          ", and algorithm '", job.algorithm.name, "' needs ",
@@ -139,7 +126,7 @@ std::string place_of(const Origins& origins, std::string_view key) {
 
 void check_combinations(const Job& job, const Origins& origins) {
   check_world(job, origins);
-  check_model(job, origins);
+  check_workload(job, origins);
   check_length(job, origins);
   check_precision(job, origins);
   check_topology(job, origins);
@@ -167,6 +154,11 @@ Options options_of(const Job& job) {
   options.topology = job.topology.name;
   options.nodes = job.world.nodes;
   options.algorithm = job.algorithm.name;
+  options.method.rounds = static_cast<int>(job.algorithm.rounds);
+  options.method.order = optim::parse_order(job.algorithm.order);
+  if (job.algorithm.outer_momentum != -1) options.method.outer_momentum = job.algorithm.outer_momentum;
+  options.method.outer_rate = job.algorithm.outer_rate;
+  if (job.algorithm.outer_pull != -1) options.method.outer_pull = job.algorithm.outer_pull;
   options.inside = job.algorithm.inside;
   options.optimizer = job.optimizer.name;
   options.beta1 = job.optimizer.beta1;
@@ -177,13 +169,22 @@ Options options_of(const Job& job) {
   options.dampening = job.optimizer.dampening;
   options.nesterov = job.optimizer.nesterov;
   if (job.wire.type != "full") options.wire = parse_dtype(job.wire.type, "wire.type");
+  options.codec = job.wire.codec;
+  options.consensus_step = job.wire.consensus_step;
   options.lr = job.rate.lr;
   options.weight_decay = job.optimizer.weight_decay;
   options.buffers = job.model.buffers == "averaged" ? BufferPolicy::averaged : BufferPolicy::local;
   options.non_finite = job.train.non_finite == "skip" ? NonFinite::skip : NonFinite::use;
+  if (job.world.on_lost == "fail") options.on_lost = OnLost::fail;
+  if (job.world.on_lost == "carry_on") options.on_lost = OnLost::carry_on;
   options.mix_every = static_cast<int>(job.algorithm.mix_every);
+  options.trigger = job.algorithm.trigger;
+  options.control = job.algorithm.control;
   options.stagger = job.algorithm.stagger;
-  options.patience = from_seconds(job.algorithm.patience_seconds);
+  if (job.algorithm.patience_seconds > 0) {
+    options.patience = from_seconds(job.algorithm.patience_seconds);
+    options.patience_adapts = false;
+  }
   options.bucket_bytes = static_cast<std::size_t>(parse_bytes(job.wire.bucket, "wire.bucket"));
   if (job.wire.layout == "alternating") options.layout = engine::Layout::alternating;
   if (job.wire.layout == "staged") options.layout = engine::Layout::staged;

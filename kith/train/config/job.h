@@ -19,20 +19,36 @@ struct Job {
     std::string backend = "automatic";
     std::string device = "cpu";
     std::int64_t compute_threads = 1;
+    std::string on_lost = "reform";
+    std::int64_t least = 1;
+    std::int64_t leave_out_slow = 0;  // evaluations in a row; 0: never
   } world;
   struct {
+    std::string preset = "none";
     std::string name = "gpt";
     std::int64_t layers = 4;
     std::int64_t heads = 4;
     std::int64_t width = 256;
+    std::int64_t feed_forward = 0;  // 0: four times the width
     std::int64_t context = 64;
+    std::int64_t vocabulary = 256;
+    bool bias = true;
+    std::string gelu = "exact";
     double dropout = 0;
+    std::int64_t classes = 10;
+    std::string stem = "large";
+    bool channels_last = true;
+    std::string weights;  // empty: drawn
     std::string buffers = "averaged";
   } model;
   struct {
     std::string name = "text";
     std::string path;  // empty: the text shipped with kith; for mnist where `kith data mnist` puts it
     double validation = 0.1;
+    std::string augment = "none";
+    std::int64_t image_size = 224;
+    std::int64_t threads = 1;
+    std::int64_t batch_tokens = 4096;
   } data;
   struct {
     std::int64_t steps = 300;
@@ -41,6 +57,7 @@ struct Job {
     std::int64_t batch = 4;
     std::int64_t accumulate = 1;
     std::string precision = "fp32";
+    double label_smoothing = 0;
     double clip = 1;  // 0: off
     std::string non_finite = "skip";
     std::int64_t eval_every = 75;
@@ -51,8 +68,15 @@ struct Job {
     std::string name = default_options().algorithm;
     std::string inside = default_options().inside;
     std::int64_t mix_every = default_options().mix_every;
+    std::string trigger = default_options().trigger;
+    std::string control = default_options().control;
+    std::int64_t rounds = default_options().method.rounds;
+    std::string order = std::string(optim::name_of(default_options().method.order));
+    double outer_momentum = -1;  // the method's own
+    double outer_rate = default_options().method.outer_rate;
+    double outer_pull = -1;  // the method's own
     bool stagger = default_options().stagger;
-    double patience_seconds = seconds(default_options().patience);
+    double patience_seconds = 0;  // by what steps take
   } algorithm;
   struct {
     std::string name = default_options().optimizer;
@@ -73,6 +97,7 @@ struct Job {
     double final_fraction = 0.1;
     std::int64_t every = 100;
     double factor = 0.1;
+    std::string on_view = "keep";
   } rate;
   struct {
     std::string name = default_options().topology;
@@ -84,6 +109,8 @@ struct Job {
   } topology;
   struct {
     std::string type = "full";
+    std::string codec = default_options().codec;
+    double consensus_step = default_options().consensus_step;
     std::string bucket = "25MiB";
     std::string layout = "automatic";
   } wire;
@@ -110,6 +137,11 @@ std::string place_of(const Origins& origins, std::string_view key);
 // Checks what one key alone cannot tell: values that contradict each other. InputError names a key and its
 // place. Ranges and choices of single keys are the reader's business (read_job).
 void check_combinations(const Job& job, const Origins& origins);
+
+// Colours of a pixel of the job's images.
+std::int64_t image_channels(const Job& job);
+// Of a transformer block.
+std::int64_t hidden_width(const Job& job);
 
 graph::Shape shape_of(const Job& job);
 // Whether its workers average models by the rounds of a topology.

@@ -9,6 +9,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/train/config/preset.h"
 #include "kith/train/config/renamed.h"
 #include "kith/train/config/schema.h"
 
@@ -199,6 +200,14 @@ void apply(ReadJob& read, const Setting& setting) {
   assign(read, name, *table.get("value"), source);
 }
 
+// What the preset says about keys that nobody set.
+void apply_preset(ReadJob& read) {
+  const std::string place = cat("model.preset = \"", read.job.model.preset, "\"");
+  for (const PresetValue& value : preset_values(read.job.model.preset)) {
+    if (!read.origins.contains(value.key)) apply(read, {cat(value.key, "=", value.text), place});
+  }
+}
+
 }  // namespace
 
 ReadJob read_job(const JobSources& sources) {
@@ -208,6 +217,7 @@ ReadJob read_job(const JobSources& sources) {
   if (!sources.file.empty()) read_file(read, sources.file);
   for (const Setting& setting : sources.settings)
     apply(read, setting);
+  apply_preset(read);
   read.job.output.folder = std::filesystem::absolute(read.job.output.folder).string();
   check_combinations(read.job, read.origins);
   return read;

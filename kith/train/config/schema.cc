@@ -7,7 +7,8 @@
 #include "kith/engine/options.h"
 #include "kith/graph/schedule.h"
 #include "kith/optim/algorithm.h"
-#include "kith/optim/options.h"
+#include "kith/train/config/schema_parts.h"
+#include "kith/train/config/workload_keys.h"
 
 namespace kith::train {
 namespace {
@@ -23,7 +24,11 @@ Names backend_names() {
   return names;
 }
 
-const std::array kSchema{
+Names on_lost_names() {
+  return {"reform", "fail", "carry_on"};
+}
+
+const std::array kWorldKeys{
     Key{.name = "world.workers",
         .field = [](Job& j) -> Field { return &j.world.workers; },
         .doc = "How many workers train together.",
@@ -53,59 +58,27 @@ const std::array kSchema{
         .interval = "[1, 1024]",
         .free_on_resume = true},
 
-    Key{.name = "model.name",
-        .field = [](Job& j) -> Field { return &j.model.name; },
-        .doc = "gpt reads bytes of text; cnn and mlp read images.",
-        .choices =
-            [] {
-              return Names{"gpt", "cnn", "mlp"};
-            }},
-    Key{.name = "model.layers",
-        .field = [](Job& j) -> Field { return &j.model.layers; },
-        .doc = "gpt: transformer blocks. mlp: hidden layers.",
-        .interval = "[1, 200]"},
-    Key{.name = "model.heads",
-        .field = [](Job& j) -> Field { return &j.model.heads; },
-        .doc = "gpt: attention heads; they divide the width.",
-        .interval = "[1, 256]"},
-    Key{.name = "model.width",
-        .field = [](Job& j) -> Field { return &j.model.width; },
-        .doc = "gpt, mlp: size of a hidden vector. cnn: channels of the second convolution.",
-        .interval = "[1, 65536]"},
-    Key{.name = "model.context",
-        .field = [](Job& j) -> Field { return &j.model.context; },
-        .doc = "gpt: bytes it looks back.",
-        .interval = "[1, 65536]"},
-    Key{.name = "model.dropout",
-        .field = [](Job& j) -> Field { return &j.model.dropout; },
-        .doc = "gpt: share of activations dropped in training. Above 0 the workers must be processes.",
-        .interval = "[0, 1)"},
-    Key{.name = "model.buffers",
-        .field = [](Job& j) -> Field { return &j.model.buffers; },
-        .doc = "Batch-norm statistics in evaluation: each worker's own, or averaged over the workers.",
-        .choices =
-            [] {
-              return Names{"local", "averaged"};
-            }},
+    Key{.name = "world.on_lost",
+        .field = [](Job& j) -> Field { return &j.world.on_lost; },
+        .doc = "When a worker is gone: reform lets the others go on without it, fail ends the run, carry_on "
+               "puts its weight on each of its neighbours for good.",
+        .choices = on_lost_names,
+        .free_on_resume = true},
+    Key{.name = "world.least",
+        .field = [](Job& j) -> Field { return &j.world.least; },
+        .doc = "With fewer workers left than this the run saves and ends.",
+        .interval = "[1, 4096]",
+        .free_on_resume = true},
+    Key{.name = "world.leave_out_slow",
+        .field = [](Job& j) -> Field { return &j.world.leave_out_slow; },
+        .doc =
+            "A worker that so many evaluations in a row name as the one that everybody waits for leaves, and "
+            "the others go on. 0: it stays.",
+        .interval = "[0, 1e6]",
+        .free_on_resume = true},
+};
 
-    Key{.name = "data.name",
-        .field = [](Job& j) -> Field { return &j.data.name; },
-        .doc = "text for gpt, mnist for cnn and mlp.",
-        .choices =
-            [] {
-              return Names{"text", "mnist"};
-            }},
-    Key{.name = "data.path",
-        .field = [](Job& j) -> Field { return &j.data.path; },
-        .doc = "A text file, or the folder of the four IDX files; empty for the shipped text, or for where "
-               "`kith "
-               "data mnist` puts the files.",
-        .text = TextKind::path},
-    Key{.name = "data.validation",
-        .field = [](Job& j) -> Field { return &j.data.validation; },
-        .doc = "text: share of the file, from its end, that is kept for validation.",
-        .interval = "(0, 0.9]"},
-
+const std::array kTrainingKeys{
     Key{.name = "train.steps",
         .field = [](Job& j) -> Field { return &j.train.steps; },
         .doc = "Optimizer steps; epochs decides instead when it is above 0.",
@@ -124,7 +97,8 @@ const std::array kSchema{
         .free_on_resume = true},
     Key{.name = "train.batch",
         .field = [](Job& j) -> Field { return &j.train.batch; },
-        .doc = "Samples per worker, step and accumulation.",
+        .doc = "Samples per worker, step and accumulation; with data.name = \"pairs\" batches of "
+               "data.batch_tokens.",
         .interval = "[1, 1000000]"},
     Key{.name = "train.accumulate",
         .field = [](Job& j) -> Field { return &j.train.accumulate; },
@@ -139,6 +113,11 @@ const std::array kSchema{
             [] {
               return Names{"fp32", "bf16", "fp16"};
             }},
+    Key{.name = "train.label_smoothing",
+        .field = [](Job& j) -> Field { return &j.train.label_smoothing; },
+        .doc = "Share of a target that is spread over all classes, in training; losses of evaluations are "
+               "without it.",
+        .interval = "[0, 1)"},
     Key{.name = "train.clip",
         .field = [](Job& j) -> Field { return &j.train.clip; },
         .doc = "Largest norm of the gradient of the whole model; 0 for no limit.",
@@ -168,8 +147,7 @@ const std::array kSchema{
 
     Key{.name = "algorithm.name",
         .field = [](Job& j) -> Field { return &j.algorithm.name; },
-        .doc = "How workers combine: awc, atc, dsgt and sgp with neighbours, allreduce with everybody, none "
-               "not at all.",
+        .doc = "How workers combine; kith methods lists them.",
         .choices = optim::algorithm_names},
     Key{.name = "algorithm.inside",
         .field = [](Job& j) -> Field { return &j.algorithm.inside; },
@@ -179,86 +157,50 @@ const std::array kSchema{
         .field = [](Job& j) -> Field { return &j.algorithm.mix_every; },
         .doc = "Steps between rounds of mixing.",
         .interval = "[1, 1000000]"},
+    Key{.name = "algorithm.trigger",
+        .field = [](Job& j) -> Field { return &j.algorithm.trigger; },
+        .doc =
+            "When to mix, in place of mix_every: at 0, 10, 40, or from 0 every 1, from 300 every 8; or every "
+            "30 s, or distance 0.5 cap 32, with world.on_lost fail."},
+    Key{.name = "algorithm.control",
+        .field = [](Job& j) -> Field { return &j.algorithm.control; },
+        .doc =
+            "Consensus control: as many rounds as bring models to distance 0.5, share 0.25 of 3.2, or update "
+            "2; algorithm.rounds is the cap. With world.on_lost fail."},
+    Key{.name = "algorithm.rounds",
+        .field = [](Job& j) -> Field { return &j.algorithm.rounds; },
+        .doc = "atc, dsgd, d-adam, mc-dsgt: rounds of mixing in a step that mixes.",
+        .interval = "[1, 10000]"},
+    Key{.name = "algorithm.order",
+        .field = [](Job& j) -> Field { return &j.algorithm.order; },
+        .doc = "dsgd, d-adam: step and then mix, or mix the models of the step before and then step.",
+        .choices = optim::order_names},
+    Key{.name = "algorithm.outer_momentum",
+        .field = [](Job& j) -> Field { return &j.algorithm.outer_momentum; },
+        .doc = "diloco, noloco: momentum of the outer steps; -1 for 0.9, or 0.5 with noloco.",
+        .interval = "[-1, 1)"},
+    Key{.name = "algorithm.outer_rate",
+        .field = [](Job& j) -> Field { return &j.algorithm.outer_rate; },
+        .doc = "diloco, noloco: rate of the outer steps.",
+        .interval = "(0, 2]"},
+    Key{.name = "algorithm.outer_pull",
+        .field = [](Job& j) -> Field { return &j.algorithm.outer_pull; },
+        .doc = "noloco: pull toward the neighbours' slow models; -1 for the outer rate.",
+        .interval = "[-1, 1]"},
     Key{.name = "algorithm.stagger",
         .field = [](Job& j) -> Field { return &j.algorithm.stagger; },
         .doc =
             "Parts of the model are at different rounds of the schedule, so that every step sends the same."},
     Key{.name = "algorithm.patience_seconds",
         .field = [](Job& j) -> Field { return &j.algorithm.patience_seconds; },
-        .doc = "How long a step waits for a neighbour that lives; a dead one is noticed at once.",
-        .interval = "(0, 86400]",
+        .doc =
+            "How long a step waits for a neighbour that lives; a dead one is noticed at once. 0: ten times "
+            "what steps take, 30 s at least.",
+        .interval = "[0, 86400]",
         .free_on_resume = true},
+};
 
-    Key{.name = "optimizer.name",
-        .field = [](Job& j) -> Field { return &j.optimizer.name; },
-        .doc = "The local rule that turns a gradient into a step.",
-        .choices = optim::optimizer_names},
-    Key{.name = "optimizer.weight_decay",
-        .field = [](Job& j) -> Field { return &j.optimizer.weight_decay; },
-        .doc = "Decay of parameters with two or more dimensions.",
-        .interval = "[0, inf)"},
-    Key{.name = "optimizer.momentum",
-        .field = [](Job& j) -> Field { return &j.optimizer.momentum; },
-        .doc = "sgd: momentum.",
-        .interval = "[0, 1)"},
-    Key{.name = "optimizer.dampening",
-        .field = [](Job& j) -> Field { return &j.optimizer.dampening; },
-        .doc = "sgd: dampening of the momentum.",
-        .interval = "[0, 1]"},
-    Key{.name = "optimizer.nesterov",
-        .field = [](Job& j) -> Field { return &j.optimizer.nesterov; },
-        .doc = "sgd: Nesterov's momentum."},
-    Key{.name = "optimizer.beta1",
-        .field = [](Job& j) -> Field { return &j.optimizer.beta1; },
-        .doc = "adam family: decay of the first moment.",
-        .interval = "[0, 1)"},
-    Key{.name = "optimizer.beta2",
-        .field = [](Job& j) -> Field { return &j.optimizer.beta2; },
-        .doc = "adam family: decay of the second moment.",
-        .interval = "[0, 1)"},
-    Key{.name = "optimizer.eps",
-        .field = [](Job& j) -> Field { return &j.optimizer.eps; },
-        .doc = "adam family: added to the root of the second moment.",
-        .interval = "(0, 1]"},
-    Key{.name = "optimizer.commit_every",
-        .field = [](Job& j) -> Field { return &j.optimizer.commit_every; },
-        .doc = "accum-adam, accum-adamw: steps between commits of the moments.",
-        .interval = "[1, 1000000]"},
-
-    Key{.name = "optimizer.noise_every",
-        .field = [](Job& j) -> Field { return &j.optimizer.noise_every; },
-        .doc = "adam family, averaging models: steps between measurements of the gradients' noise, which the "
-               "rates are corrected for; 0 for none.",
-        .interval = "[0, 1000000]"},
-
-    Key{.name = "rate.curve",
-        .field = [](Job& j) -> Field { return &j.rate.curve; },
-        .doc = "How the learning rate goes after the warm-up.",
-        .choices =
-            [] {
-              return Names{"constant", "cosine", "inverse-sqrt", "step"};
-            }},
-    Key{.name = "rate.lr",
-        .field = [](Job& j) -> Field { return &j.rate.lr; },
-        .doc = "The largest learning rate.",
-        .interval = "(0, inf)"},
-    Key{.name = "rate.warmup",
-        .field = [](Job& j) -> Field { return &j.rate.warmup; },
-        .doc = "Steps of linear warm-up; -1 for a tenth of the steps. inverse-sqrt needs at least 1.",
-        .interval = "[-1, 1e12]"},
-    Key{.name = "rate.final_fraction",
-        .field = [](Job& j) -> Field { return &j.rate.final_fraction; },
-        .doc = "cosine: the last learning rate over the largest.",
-        .interval = "[0, 1]"},
-    Key{.name = "rate.every",
-        .field = [](Job& j) -> Field { return &j.rate.every; },
-        .doc = "step: steps between drops.",
-        .interval = "[1, 1e12]"},
-    Key{.name = "rate.factor",
-        .field = [](Job& j) -> Field { return &j.rate.factor; },
-        .doc = "step: what a drop multiplies the learning rate by.",
-        .interval = "(0, 1]"},
-
+const std::array kExchange{
     Key{.name = "topology.name",
         .field = [](Job& j) -> Field { return &j.topology.name; },
         .doc = "Who mixes with whom (kith topo shows them); allreduce and none do not use it.",
@@ -291,6 +233,15 @@ const std::array kSchema{
             [] {
               return Names{"full", "fp32", "bf16", "fp16"};
             }},
+    Key{.name = "wire.codec",
+        .field = [](Job& j) -> Field { return &j.wire.codec; },
+        .doc = "In place of wire.type, differences travel, encoded: int8, qsgd 4, qsgd-max 3, sign, top-k "
+               "0.01 or "
+               "random-k 0.1; empty for none."},
+    Key{.name = "wire.consensus_step",
+        .field = [](Job& j) -> Field { return &j.wire.consensus_step; },
+        .doc = "With a codec: how far a worker goes toward its neighbours in a round; 0 for the codec's own.",
+        .interval = "[0, 1]"},
     Key{.name = "wire.bucket",
         .field = [](Job& j) -> Field { return &j.wire.bucket; },
         .doc = "Size of the blocks that parameters travel in; a small model is cut finer, so that staggered "
@@ -306,8 +257,7 @@ const std::array kSchema{
 
     Key{.name = "checkpoint.every",
         .field = [](Job& j) -> Field { return &j.checkpoint.every; },
-        .doc =
-            "Steps between checkpoints; 0 for none by steps. The end of a run and a stop save in any case.",
+        .doc = "Steps between checkpoints; 0 for none. The end of a run and a stop save in any case.",
         .interval = "[0, 1e12]",
         .free_on_resume = true},
     Key{.name = "checkpoint.minutes",
@@ -322,9 +272,7 @@ const std::array kSchema{
         .free_on_resume = true},
     Key{.name = "checkpoint.sigterm_seconds",
         .field = [](Job& j) -> Field { return &j.checkpoint.sigterm_seconds; },
-        .doc =
-            "SIGTERM: seconds within which the workers save at a common step and end; then they end as they "
-            "are.",
+        .doc = "SIGTERM: seconds within which the workers save at a common step; then they end as they are.",
         .interval = "[0.1, 86400]",
         .free_on_resume = true},
 
@@ -346,22 +294,19 @@ const std::array kSchema{
         .free_on_resume = true},
 };
 
+std::vector<Key> all_keys() {
+  std::vector<Key> all(kWorldKeys.begin(), kWorldKeys.end());
+  for (const std::span<const Key> part : {model_keys(), data_keys(), std::span<const Key>(kTrainingKeys),
+                                          optimizer_keys(), std::span<const Key>(kExchange)})
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
 }  // namespace
 
 std::span<const Key> schema() {
-  return kSchema;
-}
-
-const Key* find_key(std::string_view name) {
-  const auto found = std::ranges::find(kSchema, name, &Key::name);
-  return found == kSchema.end() ? nullptr : &*found;
-}
-
-std::vector<std::string> key_names() {
-  std::vector<std::string> names;
-  for (const Key& key : kSchema)
-    names.emplace_back(key.name);
-  return names;
+  static const std::vector<Key> all = all_keys();
+  return all;
 }
 
 }  // namespace kith::train

@@ -14,8 +14,10 @@ namespace kith::train {
 
 struct Batch {
   torch::Tensor input;
-  torch::Tensor target;  // class numbers, one per prediction
+  torch::Tensor target;  // class numbers, one per prediction; kNoTarget where none is asked for
 };
+inline constexpr std::int64_t kNoTarget = -100;  // what torch's cross_entropy leaves out by itself
+inline constexpr std::int64_t kNoToken = -1;     // in the input of a transformer: padding
 
 // Labelled samples by number, for training and for validation. Immutable, so threads may share one.
 class Dataset {

@@ -8,6 +8,7 @@ namespace kith::train {
 struct DataFolders {
   std::filesystem::path text;   // the shipped text, a file
   std::filesystem::path mnist;  // where `kith data mnist` puts the files
+  std::filesystem::path fashion_mnist = {};
 };
 
 }  // namespace kith::train

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "kith/train/compat.h"
+#include "kith/train/models/norm.h"
 
 namespace kith::train {
 namespace {
@@ -14,13 +15,26 @@ namespace F = torch::nn::functional;
 
 constexpr double kInitialDeviation = 0.02;
 
+nn::Linear linear(const GptOptions& options, std::int64_t from, std::int64_t to) {
+  return nn::Linear(nn::LinearOptions(from, to).bias(options.bias));
+}
+
+std::int64_t hidden(const GptOptions& options) {
+  return options.feed_forward > 0 ? options.feed_forward : 4 * options.width;
+}
+
+std::shared_ptr<Norm> norm(const GptOptions& options) {
+  return std::make_shared<Norm>(options.width, options.bias);
+}
+
 class Attention final : public nn::Module {
  public:
   explicit Attention(const GptOptions& options)
       : heads_(options.heads),
         dropout_(options.dropout),
-        query_key_value_(register_module("query_key_value", nn::Linear(options.width, 3 * options.width))),
-        out_(register_module("out", nn::Linear(options.width, options.width))) {}
+        query_key_value_(
+            register_module("query_key_value", linear(options, options.width, 3 * options.width))),
+        out_(register_module("out", linear(options, options.width, options.width))) {}
 
   torch::Tensor forward(const torch::Tensor& x) {
     const auto batch = x.size(0), length = x.size(1), width = x.size(2);
@@ -46,16 +60,17 @@ class Block final : public nn::Module {
  public:
   explicit Block(const GptOptions& options)
       : dropout_(options.dropout),
-        attention_norm_(
-            register_module("attention_norm", nn::LayerNorm(nn::LayerNormOptions({options.width})))),
+        gelu_(options.tanh_gelu ? "tanh" : "none"),
+        attention_norm_(register_module("attention_norm", norm(options))),
         attention_(register_module("attention", std::make_shared<Attention>(options))),
-        mlp_norm_(register_module("mlp_norm", nn::LayerNorm(nn::LayerNormOptions({options.width})))),
-        widen_(register_module("widen", nn::Linear(options.width, 4 * options.width))),
-        narrow_(register_module("narrow", nn::Linear(4 * options.width, options.width))) {}
+        mlp_norm_(register_module("mlp_norm", norm(options))),
+        widen_(register_module("widen", linear(options, options.width, hidden(options)))),
+        narrow_(register_module("narrow", linear(options, hidden(options), options.width))) {}
 
   torch::Tensor forward(torch::Tensor x) {
-    x = x + torch::dropout(attention_->forward(attention_norm_(x)), dropout_, is_training());
-    return x + torch::dropout(narrow_(torch::gelu(widen_(mlp_norm_(x)))), dropout_, is_training());
+    x = x + torch::dropout(attention_->forward(attention_norm_->forward(x)), dropout_, is_training());
+    const torch::Tensor hidden = torch::gelu(widen_(mlp_norm_->forward(x)), gelu_);
+    return x + torch::dropout(narrow_(hidden), dropout_, is_training());
   }
 
   // The layers that write into the residual stream.
@@ -63,9 +78,10 @@ class Block final : public nn::Module {
 
  private:
   const double dropout_;
-  nn::LayerNorm attention_norm_;
+  const std::string gelu_;  // as torch::gelu calls its ways
+  std::shared_ptr<Norm> attention_norm_;
   std::shared_ptr<Attention> attention_;
-  nn::LayerNorm mlp_norm_;
+  std::shared_ptr<Norm> mlp_norm_;
   nn::Linear widen_;
   nn::Linear narrow_;
 };
@@ -77,7 +93,7 @@ class Gpt final : public Model {
         dropout_(options.dropout),
         table_(register_module("table", nn::Embedding(options.vocabulary, options.width))),
         positions_(register_module("positions", nn::Embedding(options.context, options.width))),
-        norm_(register_module("norm", nn::LayerNorm(nn::LayerNormOptions({options.width})))) {
+        norm_(register_module("norm", norm(options))) {
     for (std::int64_t i = 0; i < options.layers; ++i) {
       blocks_.push_back(std::make_shared<Block>(options));
       register_module("block" + std::to_string(i), blocks_.back());
@@ -90,7 +106,7 @@ class Gpt final : public Model {
     x = torch::dropout(x, dropout_, is_training());
     for (const auto& block : blocks_)
       x = block->forward(x);
-    return F::linear(norm_(x), table_->weight).flatten(0, 1);
+    return F::linear(norm_->forward(x), table_->weight).flatten(0, 1);
   }
 
  private:
@@ -111,7 +127,7 @@ class Gpt final : public Model {
   const double dropout_;
   nn::Embedding table_;
   nn::Embedding positions_;
-  nn::LayerNorm norm_;
+  std::shared_ptr<Norm> norm_;
   std::vector<std::shared_ptr<Block>> blocks_;
 };
 

@@ -39,7 +39,7 @@ Sums measure(Model& model, torch::Device device, const Dataset& dataset,
                      scores, target, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
                      .item<double>();
     sums.right += scores.argmax(1).eq(target).sum().item<double>();
-    sums.predictions += static_cast<double>(target.numel());
+    sums.predictions += target.ne(kNoTarget).sum().item<double>();
   }
   return sums;
 }

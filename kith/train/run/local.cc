@@ -22,7 +22,7 @@ namespace {
 
 Summary train_worker(const TrainerOptions& options, const Dataset& dataset, const launch::World& joined,
                      const std::atomic<Ending>& asked) {
-  engine::World world = engine::seen_by_engine(joined);
+  engine::WorldParts world = engine::seen_by_engine(joined);
   const int worker = world.self().value;
   StderrLog log(cat("worker ", worker), LogLevel::warning);
   world.log = &log;
@@ -85,8 +85,11 @@ Summary train_in_threads(const TrainerOptions& options, const DataFolders& data,
 
 void merge_run_traces(const Job& job, const RunFolder& folder) {
   std::vector<std::string> traces;
-  for (int worker = 0; worker < job.world.workers; ++worker)
-    traces.push_back(folder.trace(worker).string());
+  std::error_code ignored;
+  for (int worker = 0; worker < job.world.workers; ++worker) {
+    const std::filesystem::path trace = folder.trace(worker);
+    if (std::filesystem::exists(trace, ignored)) traces.push_back(trace.string());
+  }
   telemetry::merge_traces(traces, folder.trace().string());
 }
 

@@ -29,7 +29,7 @@ Summary train_in_process(const TrainerOptions& options, const DataFolders& data,
 Summary train_in_threads(const TrainerOptions& options, const DataFolders& data,
                          const std::atomic<Ending>& asked);
 
-// Joins the workers' traces into the run's.
+// Joins the workers' traces that lie in the folder into the run's.
 void merge_run_traces(const Job& job, const RunFolder& folder);
 
 }  // namespace kith::train

@@ -14,6 +14,7 @@
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/train/durable_file.h"
+#include "kith/train/run/metric_lines.h"
 
 namespace kith::train {
 namespace {
@@ -143,26 +144,32 @@ std::int64_t MetricsFile::unwritten() {
 
 void MetricsFile::write(const StepMetrics& m) {
   add(totals_, m);
-  Json json{{"kind", "step"}, {"step", m.step}, {"epoch", m.epoch}, {"loss", m.loss}, {"lr", m.lr}};
-  if (m.gradient_norm) json["gradient_norm"] = *m.gradient_norm;
-  if (m.noise) json["noise"] = *m.noise;
-  if (m.skipped) json["skipped"] = true;
-  json["seconds"] = m.seconds;
-  json["waited_seconds"] = m.waited_seconds;
-  json["bytes_read"] = m.bytes_read;
-  json["bytes_published"] = m.bytes_published;
-  append(json.dump());
+  append(line_of(m));
 }
 
 void MetricsFile::write(const EvalMetrics& m) {
   last_evaluation_ = m.step;
-  const Json json{{"kind", "eval"},
-                  {"step", m.step},
-                  {"loss", m.loss},
-                  {"accuracy", m.accuracy},
-                  {"consensus_distance", m.consensus_distance},
-                  {"seconds", m.seconds}};
-  append(json.dump());
+  append(line_of(m));
+}
+
+void MetricsFile::write(const StartMetrics& m) {
+  append(line_of(m));
+}
+
+void MetricsFile::write(const MembersMetrics& m) {
+  append(line_of(m));
+}
+
+void MetricsFile::write(const LossMetrics& m) {
+  append(line_of(m));
+}
+
+void MetricsFile::write(const LinkMetrics& m) {
+  append(line_of(m));
+}
+
+void MetricsFile::write(const EndMetrics& m) {
+  append(line_of(m));
 }
 
 }  // namespace kith::train

@@ -6,6 +6,7 @@
 #include <torch/cuda.h>
 
 #include "kith/base/error.h"
+#include "kith/base/signal_hold.h"
 #include "kith/train/compat.h"
 #include "kith/train/cross_entropy.h"
 #include "kith/train/data/dataset.h"
@@ -14,13 +15,14 @@
 namespace kith::train {
 
 int gpus_here() {
+  const SignalHold hold;  // the first call starts a thread of CUDA's, under MPS
   const auto gpus = static_cast<int>(torch::cuda::device_count());
   if (gpus == 0)
     throw InputError("no GPU here", "world.device", "cpu; or a kith and a LibTorch built with CUDA");
   return gpus;
 }
 
-torch::Device device_for(const Job& job, const engine::World& world) {
+torch::Device device_for(const Job& job, const engine::WorldParts& world) {
   if (job.world.device == "cpu") return torch::kCPU;
   const int gpus = gpus_here();
   const std::vector<WorkerId>& workers = world.transport->workers();
@@ -43,7 +45,10 @@ torch::Tensor loss_of(const Job& job, Model& model, const Batch& batch) {
     autocast.emplace(batch.input.device().type(),
                      job.train.precision == "fp16" ? torch::kFloat16 : torch::kBFloat16);
   }
-  return cross_entropy(model.forward(batch.input), batch.target);
+  const torch::Tensor scores = model.forward(batch.input);
+  const bool plain = job.train.label_smoothing > 0 || job.data.name == "pairs";  // which have padding
+  return plain ? plain_cross_entropy(scores, batch.target, job.train.label_smoothing)
+               : cross_entropy(scores, batch.target);
 }
 
 void wait_for(torch::Device device) {

@@ -4,7 +4,7 @@
 
 #include <torch/types.h>
 
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
 #include "kith/train/config/job.h"
 
 namespace kith::train {
@@ -19,7 +19,7 @@ int gpus_here();
 
 // Where this worker's model lies: the workers of a machine take its GPUs in turn. InputError when the job
 // wants a GPU and there is none.
-torch::Device device_for(const Job& job, const engine::World& world);
+torch::Device device_for(const Job& job, const engine::WorldParts& world);
 std::shared_ptr<Model> model_on(torch::Device device, const Job& job);
 
 // Forward in the job's precision, and the loss. The batch lies where the model does.

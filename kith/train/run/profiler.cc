@@ -108,7 +108,8 @@ struct Iteration {
 
 class Profiler {
  public:
-  Profiler(const Job& job, const Dataset& dataset, const engine::World& world, const ProfilerOptions& options)
+  Profiler(const Job& job, const Dataset& dataset, const engine::WorldParts& world,
+           const ProfilerOptions& options)
       : job_(job),
         dataset_(dataset),
         world_(world),
@@ -135,7 +136,7 @@ class Profiler {
     Sampler sampler;
     std::vector<double> bytes;  // by bucket, as fp32
 
-    Trial(std::shared_ptr<Model> of, const engine::World& world, const Options& options,
+    Trial(std::shared_ptr<Model> of, const engine::WorldParts& world, const Options& options,
           const SamplerOptions& sampling)
         : model(std::move(of)),
           wrapped(model, world, options),
@@ -284,12 +285,12 @@ class Profiler {
 
   const Job& job_;
   const Dataset& dataset_;
-  const engine::World& world_;
+  const engine::WorldParts& world_;
   const ProfilerOptions options_;
   const torch::Device device_;
   const c10::DeviceGuard current_device_;  // what torch does without a device in sight goes there too
   StepTimes steps_;
-  engine::World traced_;
+  engine::WorldParts traced_;
 };
 
 }  // namespace
@@ -300,7 +301,7 @@ double message_cost(const MessageTimes& times) {
   return (times.mixing_s - times.alone_s) / (times.sent_bytes * under_computing);
 }
 
-JobTimes profile_job(const Job& job, const Dataset& dataset, const engine::World& world,
+JobTimes profile_job(const Job& job, const Dataset& dataset, const engine::WorldParts& world,
                      const ProfilerOptions& options) {
   if (options.steps < 1) throw InputError(cat(options.steps, " steps"), "profile", "at least 1");
   torch::set_num_threads(static_cast<int>(job.world.compute_threads));

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
 #include "kith/train/config/job.h"
 
 namespace kith::train {
@@ -46,7 +46,7 @@ struct ProfilerOptions {
 // Runs the job's model on its data, on the job's device and in its precision, for some dozens of steps, all
 // workers at once: forward, backward bucket by bucket, and step, without any communication; then the same
 // while neighbours mix. Trains nothing that is kept. Collective.
-JobTimes profile_job(const Job& job, const Dataset& dataset, const engine::World& world,
+JobTimes profile_job(const Job& job, const Dataset& dataset, const engine::WorldParts& world,
                      const ProfilerOptions& options);
 
 }  // namespace kith::train

@@ -8,6 +8,7 @@
 #include "kith/base/text.h"
 #include "kith/train/config/schema.h"
 #include "kith/train/durable_file.h"
+#include "kith/train/run/parts.h"
 
 namespace kith::train {
 namespace {
@@ -52,7 +53,8 @@ std::filesystem::path fresh_name(const Job& job) {
 void require_empty(const std::filesystem::path& path) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {
-    if (entry.path().filename() == RunLock::kFileName) continue;
+    const std::string name = entry.path().filename().string();
+    if (name == RunLock::kFileName || name.starts_with(kMarkPrefix)) continue;
     throw InputError("exists and is not empty", path.string(),
                      "choose another --out, or go on with --resume");
   }
@@ -75,8 +77,12 @@ RunFolder RunFolder::create(const Job& job, const std::filesystem::path& path) {
   return folder;
 }
 
+RunFolder RunFolder::at(const std::filesystem::path& path) {
+  return RunFolder(std::filesystem::absolute(path).lexically_normal());
+}
+
 RunFolder RunFolder::open(const std::filesystem::path& path) {
-  RunFolder folder(std::filesystem::absolute(path).lexically_normal());
+  RunFolder folder = at(path);
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(folder.config(), ignored)) {
     throw InputError("is not a run folder: it has no config.toml", path.string(),
@@ -89,6 +95,11 @@ RunFolder RunFolder::take(const std::filesystem::path& path) {
   RunFolder folder = open(path);
   folder.lock_ = std::make_shared<const RunLock>(folder.path());
   return folder;
+}
+
+RunFolder RunFolder::take_part(const Job& job, const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(at(path).config(), ignored) ? take(path) : create(job, path);
 }
 
 bool RunFolder::has_model() const {

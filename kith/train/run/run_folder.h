@@ -30,6 +30,11 @@ class RunFolder {
   static RunFolder open(const std::filesystem::path& path);
   // The same, locked like a new one. InputError names who works in it.
   static RunFolder take(const std::filesystem::path& path);
+  // The same on a machine that may have nothing of the run yet (Note [Parts of a run] in parts.h): a folder
+  // that is not there, or empty, becomes the job's.
+  static RunFolder take_part(const Job& job, const std::filesystem::path& path);
+  // One that another worker makes or takes.
+  static RunFolder at(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path config() const { return path_ / "config.toml"; }

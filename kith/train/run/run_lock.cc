@@ -11,20 +11,19 @@
 #include <unistd.h>
 
 #include "kith/base/error.h"
+#include "kith/base/host_name.h"
 #include "kith/base/text.h"
 
 namespace kith::train {
 namespace {
 
 std::string holder_line() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   ::localtime_r(&now, &parts);
   std::array<char, 64> since{};
   std::strftime(since.data(), since.size(), "%Y-%m-%d %H:%M:%S %z", &parts);
-  return cat("process ", ::getpid(), " on ", host.data(), " since ", since.data());
+  return cat("process ", ::getpid(), " on ", host_name(), " since ", since.data());
 }
 
 std::string read_holder(int file) {

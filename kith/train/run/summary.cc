@@ -9,6 +9,7 @@
 
 #include "kith/base/error.h"
 #include "kith/base/text.h"
+#include "kith/train/run/change_json.h"
 
 namespace kith::train {
 namespace {
@@ -21,7 +22,15 @@ std::string format(const char* pattern, double value) {
   return text.data();
 }
 
-constexpr std::array<std::string_view, 3> kEndings{"finished", "interrupted", "terminated"};
+constexpr std::array<std::string_view, 4> kEndings{"finished", "interrupted", "terminated", "left"};
+
+}  // namespace
+
+std::string_view name_of(Ending ending) {
+  return kEndings.at(static_cast<std::size_t>(ending));
+}
+
+namespace {
 
 Ending parse_ending(const std::string& text) {
   const auto found = std::ranges::find(kEndings, text);
@@ -53,27 +62,33 @@ const std::array kRows{
 }  // namespace
 
 std::string summary_json(const Job& job, const Summary& s) {
-  const Json json{{"ending", kEndings.at(static_cast<std::size_t>(s.ending))},
-                  {"algorithm", job.algorithm.name},
-                  {"optimizer", job.optimizer.name},
-                  {"topology", job.topology.name},
-                  {"workers", job.world.workers},
-                  {"nodes", shape_of(job).text()},
-                  {"model", job.model.name},
-                  {"data", job.data.name},
-                  {"seed", job.train.seed},
-                  {"parameters", s.parameters},
-                  {"steps", s.steps},
-                  {"validation_loss", s.validation_loss},
-                  {"validation_accuracy", s.validation_accuracy},
-                  {"consensus_distance", s.consensus_distance},
-                  {"seconds", s.seconds},
-                  {"seconds_per_iteration", s.seconds_per_iteration},
-                  {"waiting_share", s.waiting_share},
-                  {"units_per_second", s.units_per_second},
-                  {"unit", s.unit},
-                  {"bytes_sent", s.bytes_sent},
-                  {"metrics_lost", s.metrics_lost}};
+  Json json{{"ending", name_of(s.ending)},
+            {"algorithm", job.algorithm.name},
+            {"optimizer", job.optimizer.name},
+            {"topology", job.topology.name},
+            {"workers", job.world.workers},
+            {"nodes", shape_of(job).text()},
+            {"model", job.model.name},
+            {"data", job.data.name},
+            {"seed", job.train.seed},
+            {"parameters", s.parameters},
+            {"steps", s.steps},
+            {"validation_loss", s.validation_loss},
+            {"validation_accuracy", s.validation_accuracy},
+            {"consensus_distance", s.consensus_distance},
+            {"seconds", s.seconds},
+            {"seconds_per_iteration", s.seconds_per_iteration},
+            {"waiting_share", s.waiting_share},
+            {"units_per_second", s.units_per_second},
+            {"unit", s.unit},
+            {"bytes_sent", s.bytes_sent},
+            {"metrics_lost", s.metrics_lost}};
+  json["views"] = s.views;
+  json["lost"] = json_of(s.lost);
+  json["joined"] = json_of(s.joined);
+  json["left"] = json_of(s.left);
+  json["missing_weight"] = s.missing_weight;
+  json["missing_rounds"] = s.missing_rounds;
   return json.dump(2) + "\n";
 }
 
@@ -97,6 +112,12 @@ Summary read_summary(const std::filesystem::path& file) {
             .units_per_second = number("units_per_second"),
             .unit = json.at("unit"),
             .bytes_sent = number("bytes_sent"),
+            .views = json.value("views", 1),
+            .lost = losses_in(json.value("lost", Json::array())),
+            .joined = passages_in(json.value("joined", Json::array())),
+            .left = passages_in(json.value("left", Json::array())),
+            .missing_weight = json.value("missing_weight", 0.0),
+            .missing_rounds = json.value("missing_rounds", std::int64_t{0}),
             .metrics_lost = json.value("metrics_lost", std::int64_t{0})};
   } catch (const nlohmann::json::exception& error) {
     throw InputError(cat("is not a summary: ", error.what()), file.string());

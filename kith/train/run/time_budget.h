@@ -21,21 +21,27 @@ class TimeBudget {
 
   // Steps of the whole run, as far as is known: a very large number before the first reckoning, exact once
   // `next()` is it.
-  std::int64_t steps() const { return steps_; }
+  std::int64_t steps() const { return state_.steps; }
   // Steps done when the workers reckon next; the end of the run after the last time.
-  std::int64_t next() const { return next_; }
+  std::int64_t next() const { return state_.next; }
 
   // REQUIRES: `done` steps are done and took `spent` seconds, the same numbers on every worker, both of the
   // whole run.
   void reckon(std::int64_t done, double spent);
 
+  // All that it has reckoned, for a worker that comes later.
+  struct State {
+    std::int64_t steps = 0, next = 0;
+    // At the last reckoning.
+    std::int64_t done = 0;
+    double spent = 0;
+  };
+  const State& state() const { return state_; }
+  void take_over(const State& state) { state_ = state; }
+
  private:
   const TimeBudgetOptions options_;
-  std::int64_t steps_;
-  std::int64_t next_;
-  // At the last reckoning.
-  std::int64_t done_ = 0;
-  double spent_ = 0;
+  State state_;
 };
 
 }  // namespace kith::train

@@ -102,7 +102,11 @@ class Drawing {
   }
 
   void series(const ChartSeries& series, const std::string& colour, std::size_t index) {
-    const std::string stroke = "stroke=\"" + colour + "\" stroke-width=\"2\"";
+    // Colours come round again with broken lines.
+    constexpr std::array<const char*, 3> kBreaks{"", " stroke-dasharray=\"7 4\"",
+                                                 " stroke-dasharray=\"2 3\""};
+    const std::string stroke = "stroke=\"" + colour + "\" stroke-width=\"2\"" +
+                               kBreaks[index / kSeriesColours.size() % kBreaks.size()];
     out_ << "<polyline fill=\"none\" " << stroke << " points=\"";
     for (const ChartPoint& point : series.points)
       if (std::isfinite(point.y)) out_ << across(point.x) << "," << down(point.y) << " ";

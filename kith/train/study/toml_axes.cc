@@ -21,7 +21,7 @@ std::string value_text(const toml::node& node, const Key& key, const std::string
                        const std::filesystem::path& folder) {
   if (const auto* text = node.as_string()) {
     return key.text == TextKind::path && !text->get().empty()
-               ? (std::filesystem::absolute(folder) / text->get()).lexically_normal().string()
+               ? (folder / text->get()).lexically_normal().string()
                : text->get();
   }
   if (const auto* number = node.as_integer()) return std::to_string(number->get());
@@ -38,7 +38,7 @@ Axis axis_of(const std::string& name, const toml::node& node, const std::filesys
     throw InputError("there is no such key", cat(place, ": ", name), suggest(name, key_names()));
   Axis axis{.key = name, .values = {}, .place = place};
   const auto add = [&](const toml::node& value) {
-    axis.values.push_back(value_text(value, *key, place, file.parent_path()));
+    axis.values.push_back(value_text(value, *key, place, std::filesystem::absolute(file).parent_path()));
     if (std::ranges::count(axis.values, axis.values.back()) > 1)
       throw InputError(cat("'", axis.values.back(), "' is there twice"), cat(place, ": ", name),
                        "every value once");
