@@ -11,6 +11,7 @@
 
 #include "cli/commands.h"
 #include "cli/data_folders.h"
+#include "cli/data_tokens.h"
 #include "cli/training.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
@@ -100,6 +101,24 @@ void fetch_mnist(const fs::path& to) {
   std::cout << "MNIST: " << to.string() << "\n";
 }
 
+// Debian's package has the four files compressed.
+void unpack_fashion(const fs::path& to) {
+  const fs::path package = "/usr/share/datasets/fashion-mnist";
+  std::error_code problem;
+  fs::create_directories(to, problem);
+  if (problem)
+    throw InputError(cat("cannot be made: ", problem.message()), to.string(), "choose another --to");
+  for (const train::MnistFile& file : train::mnist_files()) {
+    const fs::path packed = package / cat(file.name, ".gz"), beside = to / cat(file.name, ".gz");
+    if (!fs::exists(packed, problem))
+      throw InputError("no such file", packed.string(), "apt-get install dataset-fashion-mnist");
+    fs::copy_file(packed, beside, fs::copy_options::overwrite_existing, problem);
+    const int code = problem ? 1 : run_program({"gzip", "--decompress", "--force", beside.string()});
+    if (code != 0) throw Error(cat("gzip ended with ", code), beside.string(), "is the disk full?");
+  }
+  std::cout << "Fashion-MNIST: " << to.string() << "\n";
+}
+
 }  // namespace
 
 train::DataFolders data_folders() {
@@ -108,7 +127,9 @@ train::DataFolders data_folders() {
   const fs::path base = cache && *cache ? fs::path(cache)
                         : home && *home ? fs::path(home) / ".cache"
                                         : fs::path(".cache");
-  return {.text = train::shipped_text(fs::read_symlink("/proc/self/exe")), .mnist = base / "kith" / "mnist"};
+  return {.text = train::shipped_text(fs::read_symlink("/proc/self/exe")),
+          .mnist = base / "kith" / "mnist",
+          .fashion_mnist = base / "kith" / "fashion-mnist"};
 }
 
 void add_data(CLI::App& app) {
@@ -118,6 +139,15 @@ void add_data(CLI::App& app) {
   auto to = std::make_shared<std::string>();
   mnist->add_option("--to", *to, "folder (default: kith/mnist in the user's cache)");
   mnist->callback([to] { fetch_mnist(to->empty() ? data_folders().mnist : fs::path(*to)); });
+  CLI::App* fashion =
+      command->add_subcommand("fashion-mnist", "Unpack Fashion-MNIST from Debian's dataset-fashion-mnist");
+  auto fashion_to = std::make_shared<std::string>();
+  fashion->add_option("--to", *fashion_to, "folder (default: kith/fashion-mnist in the user's cache)");
+  fashion->callback([fashion_to] {
+    unpack_fashion(fashion_to->empty() ? data_folders().fashion_mnist : fs::path(*fashion_to));
+  });
+  add_data_tokens(*command);
+  add_data_pairs(*command);
 }
 
 }  // namespace kith::cli

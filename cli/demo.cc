@@ -16,6 +16,7 @@
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/launch/assignment.h"
+#include "kith/observe/report.h"
 #include "kith/train/config/read.h"
 #include "kith/train/data/shipped.h"
 #include "kith/train/run/local.h"
@@ -102,8 +103,8 @@ DemoResult run_method(const DemoFlags& flags, const Method& method, const DemoHo
     command.insert(command.end(), {"--set", set});
   Lines lines;
   const DemoHosts::OnLine on_line = std::ref(lines);
-  const double patience_s = 3 * flags.seconds + 120;
-  const int code = hosts != nullptr ? hosts->run(command, patience_s, on_line)
+  const double limit_s = 3 * flags.seconds + 120;
+  const int code = hosts != nullptr ? hosts->run(command, limit_s, on_line)
                                     : run_heard(command, on_line,
                                                 [](std::string_view line) { std::cerr << line << "\n"; });
   if (is_stop(code)) {
@@ -143,6 +144,17 @@ void show_recorded() {
   show(recorded.results);
 }
 
+// Both runs laid over each other.
+std::string report_of(const fs::path& top) {
+  std::vector<std::unique_ptr<observe::RunReader>> readers;
+  std::vector<const observe::RunReader*> runs;
+  for (const Method& method : kMethods) {
+    readers.push_back(std::make_unique<observe::RunReader>(top / method.name));
+    runs.push_back(readers.back().get());
+  }
+  return observe::compare_html(runs, "kith demo");
+}
+
 void run_demo(const DemoFlags& flags) {
   check(flags);
   const DemoHosts hosts(kHosts, flags.rate);
@@ -166,7 +178,9 @@ void run_demo(const DemoFlags& flags) {
   write(top / "demo.svg", plot_svg(results, cat("The same time on ", describe(link))));
   show(results);
   if (!obstacle.empty()) show_recorded();
-  std::cout << "\nrun folder: " << top.string() << " (demo.json, demo.svg)\n";
+  write(top / "report.html", report_of(top));
+  std::cout << "\nrun folder: " << top.string()
+            << " (demo.json, demo.svg)\nreport: " << (top / "report.html").string() << "\n";
 }
 
 }  // namespace

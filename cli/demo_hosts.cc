@@ -16,7 +16,7 @@ namespace kith::cli {
 namespace {
 
 constexpr std::string_view kWorker0 = "[0@host0] ";
-constexpr double kObstaclePatienceS = 20;
+constexpr double kObstacleLimitS = 20;
 
 }  // namespace
 
@@ -47,15 +47,15 @@ int run_heard(const std::vector<std::string>& command, const DemoHosts::OnLine& 
 
 DemoHosts::DemoHosts(int hosts, std::string rate) : hosts_(hosts), rate_(std::move(rate)) {}
 
-std::vector<std::string> DemoHosts::lab(double patience_s) const {
+std::vector<std::string> DemoHosts::lab(double limit_s) const {
   const std::filesystem::path program =
       train::shipped_file(std::filesystem::read_symlink("/proc/self/exe"), "hostlab/hostlab");
   return {program.string(), "--hosts", std::to_string(hosts_), "--rate", rate_, "--timeout",
-          cat(patience_s),  "--"};
+          cat(limit_s),     "--"};
 }
 
 std::string DemoHosts::obstacle() const {
-  std::vector<std::string> command = lab(kObstaclePatienceS);
+  std::vector<std::string> command = lab(kObstacleLimitS);
   command.push_back("true");
   std::string reason;
   const auto keep = [&](std::string_view line) {
@@ -67,8 +67,8 @@ std::string DemoHosts::obstacle() const {
   return reason.empty() ? cat("the host lab ended with exit code ", code) : reason;
 }
 
-int DemoHosts::run(const std::vector<std::string>& command, double patience_s, const OnLine& on_line) const {
-  std::vector<std::string> words = lab(patience_s);
+int DemoHosts::run(const std::vector<std::string>& command, double limit_s, const OnLine& on_line) const {
+  std::vector<std::string> words = lab(limit_s);
   words.insert(words.end(), command.begin(), command.end());
   const auto of_worker0 = [&](std::string_view line) {
     if (line.starts_with(kWorker0)) on_line(line.substr(kWorker0.size()));

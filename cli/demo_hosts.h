@@ -25,11 +25,11 @@ class DemoHosts {
 
   using OnLine = std::function<void(std::string_view line)>;
   // Runs a command on every host, as its worker, and hears what worker 0 prints; returns the exit code of the
-  // first worker that failed. Ctrl-C goes to the workers. All is over after `patience_s`.
-  int run(const std::vector<std::string>& command, double patience_s, const OnLine& on_line) const;
+  // first worker that failed. Ctrl-C goes to the workers. All is over after `limit_s`.
+  int run(const std::vector<std::string>& command, double limit_s, const OnLine& on_line) const;
 
  private:
-  std::vector<std::string> lab(double patience_s) const;
+  std::vector<std::string> lab(double limit_s) const;
 
   const int hosts_;
   const std::string rate_;

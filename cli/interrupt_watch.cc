@@ -22,6 +22,7 @@ sigset_t watched() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR1);
   return set;
 }
 
@@ -40,11 +41,15 @@ InterruptWatch::InterruptWatch(std::string name) : name_(std::move(name)) {
 InterruptWatch::~InterruptWatch() {
   over_ = true;
   thread_.join();
+  // How the run ended is known: who asks once more must not turn that into a death.
+  ::signal(SIGTERM, SIG_IGN);
+  ::signal(SIGUSR1, SIG_IGN);
   ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
 }
 
-void InterruptWatch::begin(std::chrono::milliseconds sigterm_limit) {
-  sigterm_limit_ = sigterm_limit;
+void InterruptWatch::begin(const OnSigterm& on_sigterm) {
+  const std::lock_guard lock(mutex_);
+  on_sigterm_ = on_sigterm;
 }
 
 void InterruptWatch::say(const std::string& text) const {
@@ -56,22 +61,34 @@ void InterruptWatch::watch() {
   const timespec pause{0, 50'000'000};
   std::optional<SteadyTime::time_point> first, end;
   while (!over_) {
-    const int signal = ::sigtimedwait(&set, nullptr, &pause);
+    siginfo_t sent{};
+    const int signal = ::sigtimedwait(&set, &sent, &pause);
     const auto now = SteadyTime::now();
+    const OnSigterm on_sigterm = [this] {
+      const std::lock_guard lock(mutex_);
+      return on_sigterm_;
+    }();
+    const std::chrono::milliseconds limit = on_sigterm.limit;
     if (end && now >= *end) {
-      say(cat("could not save within ", in_seconds(sigterm_limit_), " s, and ends"));
+      say(cat("could not save within ", in_seconds(limit), " s, and ends"));
       std::_Exit(kTerminated);
     }
+    if (signal == SIGUSR1 && asked_ == Ending::finished) {
+      say("leaves, as kith scale asks");
+      asked_ = Ending::left;
+    }
     if (signal != SIGINT && signal != SIGTERM) continue;
-    const std::chrono::milliseconds limit = sigterm_limit_;
     if (limit.count() == 0) std::_Exit(signal == SIGINT ? kInterrupted : kTerminated);
     if (signal == SIGINT && first && now - *first > kTogether) std::_Exit(kInterrupted);
     if (!first) first = now;
+    const bool leaves = signal == SIGTERM && on_sigterm.leaves && sent.si_pid != on_sigterm.starter;
     if (signal == SIGTERM && !end) {
-      say(sigterm_text(limit));
+      say(leaves ? cat("SIGTERM: leaves, within ", in_seconds(limit), " s") : sigterm_text(limit));
       end = now + limit;
     }
-    if (asked_ == Ending::finished) asked_ = signal == SIGINT ? Ending::interrupted : Ending::terminated;
+    const Ending asked = leaves ? Ending::left : signal == SIGINT ? Ending::interrupted : Ending::terminated;
+    // Everybody's end comes before one's own.
+    if (asked_ == Ending::finished || asked_ == Ending::left) asked_ = asked;
   }
 }
 

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -6,8 +9,8 @@
 
 #include "cli/commands.h"
 #include "cli/launch_hosts.h"
-#include "cli/launch_output.h"
-#include "cli/local_workers.h"
+#include "cli/local_launch.h"
+#include "cli/newcomers.h"
 #include "cli/room.h"
 #include "cli/run.h"
 #include "cli/supervisor.h"
@@ -17,6 +20,7 @@
 #include "kith/base/text.h"
 #include "kith/comm/net/address.h"
 #include "kith/launch/environment.h"
+#include "kith/launch/meeting_point.h"
 #include "kith/launch/secret.h"
 
 namespace kith::cli {
@@ -29,6 +33,9 @@ struct LaunchFlags {
   std::string store;
   std::string interface;
   std::vector<std::string> environment;
+  std::optional<int> least;
+  std::string elastic;
+  std::optional<double> end_within_s;
   bool agent = false;
 };
 
@@ -75,45 +82,75 @@ std::uint16_t drawn_port() {
   return static_cast<std::uint16_t>(20000 + number % 10000);
 }
 
+SupervisorOptions supervision(const LaunchFlags& flags, int workers) {
+  SupervisorOptions options;
+  if (flags.least) {
+    if (*flags.least > workers) {
+      throw InputError(cat(*flags.least, " workers are to be left, of ", workers), "--least",
+                       cat("a number from 1 to ", workers));
+    }
+    options.deaths = {.then = OnDeath::go_on, .least = *flags.least};
+  }
+  if (!flags.elastic.empty()) {
+    const Elastic elastic = parse_elastic(flags.elastic);
+    if (flags.least) throw InputError("is given too", "--least", "MIN of --elastic says the same");
+    if (workers < elastic.least || workers > elastic.most)
+      throw InputError(cat(workers, " workers, and --elastic ", flags.elastic),
+                       flags.hosts.empty() ? "--workers" : "--hosts", "a number from MIN to MAX");
+    options.deaths = {.then = OnDeath::go_on, .least = elastic.least};
+  }
+  if (flags.end_within_s)
+    options.end_within = std::chrono::milliseconds(std::lround(1000 * *flags.end_within_s));
+  return options;
+}
+
 int launch_here(const LaunchFlags& flags, const std::vector<std::string>& command) {
   const launch::Environment own = launch::read_environment();
   const launch::Environment asked = asked_environment(flags, own);
-  require_room(*flags.workers, {.files = 2}, room_here(), "--workers");  // its output and its errors
+  const auto elastic = flags.elastic.empty() ? std::nullopt : std::optional(parse_elastic(flags.elastic));
+  const int workers = flags.workers.value_or(elastic ? elastic->most : 1);
+  require_room(workers, {.files = 2}, room_here(), "--workers");  // its output and its errors
   const TempFolder folder("kith");
   const std::string secret_file = folder.path() + "/secret";
-  launch::write_secret(secret_file, run_secret(own));
-  LaunchOutput output;
-  Supervisor supervisor;
-  for (int worker = 0; worker < *flags.workers; ++worker) {
-    ChildOptions child{.command = command,
-                       .environment = local_environment(worker, *flags.workers, folder.path() + "/store")};
-    child.environment.insert(asked.begin(), asked.end());
-    child.environment["KITH_SECRET_FILE"] = secret_file;
-    const std::string tag = std::to_string(worker);
-    child.on_line = [&output, tag](Stream stream, std::string_view line) { output.line(tag, stream, line); };
-    child.on_end = [&output, tag](const Ending& ending) { output.ended(cat("worker ", tag), tag, ending); };
-    supervisor.start(std::move(child));
-  }
-  const int code = supervisor.wait();
-  output.finish();
-  return code;
+  const std::string secret = run_secret(own);
+  launch::write_secret(secret_file, secret);
+  launch::Environment environment = asked;
+  environment["KITH_SECRET_FILE"] = secret_file;
+  const launch::MeetingPoint store = launch::with_run(
+      launch::parse_meeting_point(flags.store.empty() ? folder.path() + "/store" : flags.store, "--store"));
+  return LocalLaunch({.workers = workers,
+                      .elastic = elastic,
+                      .command = command,
+                      .environment = environment,
+                      .store = store,
+                      .secret = secret,
+                      .left_files = folder.path(),
+                      .supervision = supervision(flags, workers)})
+      .run();
 }
 
 int launch_there(const LaunchFlags& flags, const std::vector<std::string>& command) {
   const launch::Environment own = launch::read_environment();
-  HostsLaunch launch{.hosts = parse_hosts(flags.hosts),
-                     .command = command,
-                     .ssh = flags.ssh,
-                     .store = flags.store,
-                     .secret = run_secret(own),
-                     .environment = travelling(own)};
+  HostsLaunch launch;
+  launch.hosts = parse_hosts(flags.hosts);
+  launch.command = command;
+  launch.ssh = flags.ssh;
+  launch.secret = run_secret(own);
+  launch.environment = travelling(own);
+  int workers = 0;
+  for (const LaunchHost& host : launch.hosts)
+    workers += host.workers;
+  launch.supervision = supervision(flags, workers);
+  if (!flags.elastic.empty()) launch.elastic = parse_elastic(flags.elastic);
   for (const auto& [name, value] : asked_environment(flags, own))
     launch.environment[name] = value;
-  if (launch.store.empty()) {
+  if (!flags.store.empty()) {
+    launch.store = launch::parse_meeting_point(flags.store, "--store");
+  } else {
     const auto port = own.find("KITH_PORT");
-    launch.store = comm::net::text_of(
-        {launch.hosts.front().address(),
-         port == own.end() ? drawn_port() : comm::net::parse_port(port->second, "KITH_PORT")});
+    launch.store.address = {
+        launch.hosts.front().address(),
+        port == own.end() ? drawn_port() : comm::net::parse_port(port->second, "KITH_PORT")};
   }
   return launch_on_hosts(launch);
 }
@@ -123,13 +160,20 @@ int run_launch(const LaunchFlags& flags, const std::vector<std::string>& command
   if (flags.agent) return run_agent();
   if (command.empty())
     throw InputError("there is no command to run", {}, "kith launch --workers 4 -- COMMAND");
-  if (flags.workers.has_value() == !flags.hosts.empty()) {
+  const bool here = flags.workers.has_value() || (!flags.elastic.empty() && flags.hosts.empty());
+  if (here == !flags.hosts.empty()) {
     throw InputError(
         flags.workers ? "--workers and --hosts are both given" : "neither --workers nor --hosts is given", {},
         "--workers N for this machine, --hosts a:2,b:2 for several");
   }
-  if (!flags.store.empty()) comm::net::parse_address(flags.store, "--store");
-  return flags.workers ? launch_here(flags, command) : launch_there(flags, command);
+  if (!flags.store.empty() && here) {
+    const launch::MeetingPoint store = launch::parse_meeting_point(flags.store, "--store");
+    if (store.by_worker()) {
+      throw InputError(cat("'", flags.store, "' is for --hosts: its first host serves the store there"),
+                       "--store", "leave it out: workers of one machine meet in a folder");
+    }
+  }
+  return here ? launch_here(flags, command) : launch_there(flags, command);
 }
 
 }  // namespace
@@ -144,8 +188,23 @@ void add_launch(CLI::App& app) {
   command->add_option("--hosts", flags->hosts, "machines and their workers, as node1:2,node2:2");
   command->add_option("--ssh", flags->ssh, "how to reach a host; words separated by spaces")
       ->capture_default_str();
-  command->add_option("--store", flags->store,
-                      "HOST:PORT of worker 0's store, with --hosts (default: the first host)");
+  command->add_option(
+      "--store", flags->store,
+      "where the workers meet: with --hosts HOST:PORT, served by the first host (the "
+      "default); etcd://HOST:PORT,...; tcp://HOST:PORT that somebody serves; or a shared folder");
+  command
+      ->add_option("--least", flags->least,
+                   "go on when workers die, while this many are left (default: all must live)")
+      ->check(CLI::Range(1, 4096));
+  command->add_option(
+      "--elastic", flags->elastic,
+      "MIN:MAX: a newcomer takes the place of a worker that dies, while MIN are left, and kith scale changes "
+      "how many there are (default of --workers: MAX)");
+  command
+      ->add_option("--end-within", flags->end_within_s,
+                   "seconds for the others to end once one has ended with 0 (default: as long again as they "
+                   "have run, at least 600)")
+      ->check(CLI::Range(0.0, 1e7));
   command->add_option("--interface", flags->interface, "network interface that the workers use");
   command->add_option("--env", flags->environment, "NAME or NAME=VALUE for the workers; repeatable")
       ->take_all()

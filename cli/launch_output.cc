@@ -24,11 +24,19 @@ void LaunchOutput::line(const std::string& tag, Stream stream, std::string_view 
 }
 
 void LaunchOutput::ended(const std::string& name, const std::string& tag, const Ending& ending) {
-  if (ending.code != 0 && !first_) first_ = Failure{name, tag, ending.text};
+  if (ending.code == 0) return;
+  if (!first_) first_ = Failure{name, tag, ending.text};
+  if (deaths_ == OnDeath::end) return;
+  lost_.push_back(name);
+  std::cerr << "kith launch: " << name << " " << ending.text << std::endl;
 }
 
-void LaunchOutput::finish() const {
+void LaunchOutput::finish(int code) const {
   if (!first_) return;
+  if (code == 0) {
+    std::cerr << "kith launch: lost " << kith::join(lost_) << "; the others finished\n";
+    return;
+  }
   const auto last = last_.find(first_->tag);
   std::cerr << "kith launch: " << first_->name << " " << first_->text
             << (last == last_.end() ? "" : "; its last lines:") << "\n";

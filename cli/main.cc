@@ -36,10 +36,15 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", kith::cli::version_text());
   app.require_subcommand(0, 1);
   kith::cli::add_topo(app);
+  kith::cli::add_methods(app);
   kith::cli::add_mix(app);
   kith::cli::add_plan(app);
   kith::cli::add_training(app);
+  kith::cli::add_watch(app);
+  kith::cli::add_report(app);
+  kith::cli::add_compare(app);
   kith::cli::add_launch(app);
+  kith::cli::add_scale(app);
   kith::cli::add_env(app);
   app.footer("kith COMMAND --help says what a command takes.");
 

@@ -19,8 +19,8 @@
 #include "kith/base/text.h"
 #include "kith/comm/inproc/world.h"
 #include "kith/comm/registry.h"
-#include "kith/gossip/collective.h"
 #include "kith/gossip/mixer.h"
+#include "kith/gossip/tree.h"
 #include "kith/graph/matrix.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 #include "kith/launch/join.h"
@@ -97,7 +97,7 @@ class Meter {
  public:
   Meter(comm::Transport& transport, const Members& members, kernels::Kernels<float>& kernels,
         const Clock& clock)
-      : clock_(clock), collective_(transport, members, kernels, clock, {"meter", kMeterChunk, kTimeout}) {}
+      : clock_(clock), tree_(transport, members, kernels, clock, {"meter", kMeterChunk, kTimeout}) {}
 
   // Of x / weight, which is x itself on undirected schedules.
   double distance(std::span<const float> x, double weight) {
@@ -109,14 +109,14 @@ class Meter {
     double squared = 0;
     for (std::size_t first = 0; first < x.size(); first += kMeterChunk) {
       const auto piece = std::span(estimate).subspan(first, std::min(kMeterChunk, x.size() - first));
-      squared += collective_.squared_consensus_distance(piece, deadline());
+      squared += tree_.squared_consensus_distance(piece, deadline());
     }
     return std::sqrt(squared);
   }
 
   double largest(double value) {
     double most = value;
-    for (double other : collective_.gather(value, deadline()))
+    for (double other : tree_.gather(value, deadline()))
       most = std::max(most, other);
     return most;
   }
@@ -125,7 +125,7 @@ class Meter {
   Deadline deadline() const { return clock_.now() + kTimeout; }
 
   const Clock& clock_;
-  gossip::Collective<float> collective_;
+  gossip::Tree<float> tree_;
 };
 
 std::vector<Line> run_worker(comm::Transport& transport, const MixOptions& options) {

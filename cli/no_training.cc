@@ -16,6 +16,10 @@ void add_training(CLI::App& app) {
   explain("demo", "Compare two ways to train (this kith was built without LibTorch)");
   explain("train", "Train a model (this kith was built without LibTorch)");
   explain("profile", "Measure a job (this kith was built without LibTorch)");
+  explain("data", "Make data sets (this kith was built without LibTorch)");
+  explain("sample", "Continue a text (this kith was built without LibTorch)");
+  explain("translate", "Translate (this kith was built without LibTorch)");
+  explain("export", "Write a model for others (this kith was built without LibTorch)");
   explain("study", "Compare methods (this kith was built without LibTorch)");
 }
 

@@ -109,7 +109,7 @@ void run_plan(const PlanOptions& options) {
   if (!options.svg.empty())
     throw InputError("a map needs sweeps", "--svg", "give two --sweep, or leave --svg out");
 
-  constexpr double kPredictions = 90;
+  constexpr double kPredictions = 100;
   tell_duration(kPredictions * profile.nodes.workers(), options.simulation);
   PlanReport report{profile, plan::evaluate(profile, options.simulation), {}, {}};
   report.recommendation = plan::recommend(report.predictions);

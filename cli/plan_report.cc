@@ -20,11 +20,13 @@ std::string format(const char* pattern, Args... args) {
 
 void print_row(std::ostream& out, const plan::Prediction& p, bool chosen) {
   const std::string range = format("%.1f-%.1f", p.time.low_s * 1e3, p.time.high_s * 1e3);
-  const std::string steps = format("%s%.2f", p.steps.measured ? "" : "~", p.steps.factor);
-  out << format("%c %-42s %8.1f %13s %7.2fx %7s %7.2fx %6.0f%% %10s %11.3f %5d\n", chosen ? '*' : ' ',
+  const std::string steps =
+      p.steps.known ? format("%s%.2f", p.steps.measured ? "" : "~", p.steps.factor) : "?";
+  const std::string to_loss = p.steps.known ? format("%.2fx", p.speed_up / p.steps.factor) : "?";
+  out << format("%c %-42s %8.1f %13s %7.2fx %7s %8s %6.0f%% %10s %11.3f %5d\n", chosen ? '*' : ' ',
                 p.candidate.text().c_str(), p.time.iteration_s * 1e3, range.c_str(), p.speed_up,
-                steps.c_str(), p.speed_up / p.steps.factor, 100 * p.time.hidden,
-                human_bytes(p.time.nic_bytes).c_str(), p.quality.contraction, p.quality.staleness);
+                steps.c_str(), to_loss.c_str(), 100 * p.time.hidden, human_bytes(p.time.nic_bytes).c_str(),
+                p.quality.contraction, p.quality.staleness);
 }
 
 nlohmann::ordered_json candidate_json(const plan::Prediction& p) {
@@ -34,6 +36,8 @@ nlohmann::ordered_json candidate_json(const plan::Prediction& p) {
           {"wire", std::string(name_of(p.candidate.wire))},
           {"bucket_bytes", p.candidate.bucket_bytes},
           {"every", p.candidate.every},
+          {"codec", p.candidate.codec},
+          {"outer", p.candidate.outer},
           {"iteration_ms", p.time.iteration_s * 1e3},
           {"low_ms", p.time.low_s * 1e3},
           {"high_ms", p.time.high_s * 1e3},
@@ -42,8 +46,10 @@ nlohmann::ordered_json candidate_json(const plan::Prediction& p) {
            {{"factor", p.steps.factor},
             {"low", p.steps.low},
             {"high", p.steps.high},
-            {"measured", p.steps.measured}}},
-          {"speed_up_to_loss", p.speed_up / p.steps.factor},
+            {"measured", p.steps.measured},
+            {"known", p.steps.known}}},
+          {"speed_up_to_loss",
+           p.steps.known ? nlohmann::ordered_json(p.speed_up / p.steps.factor) : nlohmann::ordered_json()},
           {"hidden", p.time.hidden},
           {"nic_bytes", p.time.nic_bytes},
           {"contraction", p.quality.contraction},
@@ -76,7 +82,8 @@ void print_plan(std::ostream& out, const PlanReport& report) {
   }
   out << "  variations\n";
   for (const plan::Prediction& p : report.predictions) {
-    const bool related = p.candidate.all_reduce() || p.candidate.topology == choice.topology;
+    const bool related =
+        p.candidate.all_reduce() || !p.candidate.outer.empty() || p.candidate.topology == choice.topology;
     if (!p.candidate.as_profiled() && related) print_row(out, p, p.candidate == choice);
   }
   out << "\nRecommended: " << report.recommendation.choice.candidate.text() << ". "

@@ -42,7 +42,7 @@ struct StudyFlags {
   bool report = false, list = false, keep = false;
 };
 
-train::Job job_of_run(const study::Design& design, const study::Run& run) {
+train::Job job_in_design(const study::Design& design, const study::Run& run) {
   return train::read_job({.file = design.job, .settings = run.settings}).job;
 }
 
@@ -108,7 +108,7 @@ class StudyRunner {
         results_[next->name] = study::read_result(folder_.run(*next));
         continue;
       }
-      const train::Job job = job_of_run(design_, *next);
+      const train::Job job = job_in_design(design_, *next);
       const std::int64_t cores = job.world.workers * job.world.compute_threads;
       if (!fits(cores)) return;
       start(*next, cores);
@@ -207,7 +207,7 @@ void refuse_launchers() {
 void check_machine_for(const study::Design& design, const std::vector<study::Cell>& cells) {
   for (const study::Cell& cell : cells) {
     const train::Job job =
-        job_of_run(design, study::measuring_runs(design, cell, cell.first_choice()).front());
+        job_in_design(design, study::measuring_runs(design, cell, cell.first_choice()).front());
     train::check_machine(job, static_cast<int>(job.world.workers));
     train::check_data(job, data_folders());
   }
@@ -264,6 +264,7 @@ void add_study(CLI::App& app) {
     outlive_readers();
     run_study(*flags);
   });
+  add_study_methods(*group);
 }
 
 }  // namespace kith::cli

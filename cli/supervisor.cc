@@ -1,7 +1,6 @@
 #include "cli/supervisor.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -10,15 +9,17 @@
 #include <filesystem>
 #include <iostream>
 #include <list>
+#include <map>
 #include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/supervised_files.h"
+#include "kith/base/clock.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
 
@@ -26,114 +27,15 @@ namespace kith::cli {
 namespace {
 
 using SteadyTime = std::chrono::steady_clock;
+using namespace std::chrono_literals;
 
 constexpr auto kKillAfter = std::chrono::seconds(8);        // SIGTERM, to end in order
 constexpr auto kSecondInterrupt = std::chrono::seconds(1);  // until nobody is left
 constexpr auto kTogether = std::chrono::milliseconds(500);  // one Ctrl-C may come by two ways
-constexpr std::size_t kLongestLine = 65536;
-
-class File {
- public:
-  File() = default;
-  explicit File(int fd) : fd_(fd) {}
-  File(File&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  File& operator=(File&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~File() { reset(); }
-  void reset() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
-
-struct Pipe {
-  File read, write;
-};
-
-Pipe make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw Error(cat("cannot make a pipe: ", std::strerror(errno)), "pipe");
-  return {File(ends[0]), File(ends[1])};
-}
-
-// Ctrl-C and kill are for the children to act on. Signals are blocked here and read from a file between
-// waits, so nothing happens in a handler.
-class HeldSignals {
- public:
-  HeldSignals() {
-    ::sigemptyset(&held_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE})
-      ::sigaddset(&held_, signal);
-    ::pthread_sigmask(SIG_BLOCK, &held_, &previous_);
-    file_ = File(::signalfd(-1, &held_, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  ~HeldSignals() { restore(); }
-  HeldSignals(const HeldSignals&) = delete;
-  HeldSignals& operator=(const HeldSignals&) = delete;
-
-  // Also for a child, before it becomes another program.
-  void restore() const { ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
-  int file() const { return file_.get(); }
-  // The next one that came; 0 when there is none.
-  int next() const {
-    signalfd_siginfo info{};
-    return ::read(file(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t held_{};
-  sigset_t previous_{};
-  File file_;
-};
-
-// A file that is heard line by line.
-struct Heard {
-  int fd = -1;
-  std::function<void(std::string_view)> on_line;
-  std::function<void()> on_end;
-  File owned = {};
-  std::string partial = {};
-  bool over = false;
-
-  // Everything that is there now. Asks before each read, because a file that does not block may be one with
-  // an output that has to (sshd gives a command one socket for both).
-  void read() {
-    std::array<char, 16384> buffer;
-    pollfd file{fd, POLLIN, 0};
-    while (!over && ::poll(&file, 1, 0) > 0) {
-      const ssize_t got = ::read(fd, buffer.data(), buffer.size());
-      if (got > 0) {
-        take(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
-      } else if (got == 0 || errno != EINTR) {
-        finish();
-      }
-    }
-  }
-  void finish() {
-    if (std::exchange(over, true)) return;
-    if (!partial.empty()) on_line(std::exchange(partial, {}));
-    owned.reset();
-    if (on_end) on_end();
-  }
-
- private:
-  void take(std::string_view bytes) {
-    partial += bytes;
-    std::size_t begin = 0;
-    for (auto end = partial.find('\n'); end != std::string::npos; end = partial.find('\n', begin)) {
-      on_line(std::string_view(partial).substr(begin, end - begin));
-      begin = end + 1;
-    }
-    partial.erase(0, begin);
-    if (partial.size() > kLongestLine) on_line(std::exchange(partial, {}));
-  }
-};
+constexpr auto kSayLate = std::chrono::seconds(30);         // who has not ended after the first has
+constexpr auto kLeastForLate = std::chrono::minutes(10);
+// Another thread of this process may take SIGCHLD and lose it: then an end is seen so much later.
+constexpr std::chrono::milliseconds kLook(500);
 
 Ending ending_of(int status) {
   if (WIFSIGNALED(status)) {
@@ -147,7 +49,7 @@ Ending ending_of(int status) {
 
 class Supervisor::Impl {
  public:
-  explicit Impl(SupervisorOptions options) : options_(std::move(options)) {}
+  explicit Impl(SupervisorOptions options) : options_(std::move(options)), roll_(options_.deaths) {}
   ~Impl() {
     kill_all(SIGKILL);
     for (Child& child : children_)
@@ -156,8 +58,11 @@ class Supervisor::Impl {
 
   void start(ChildOptions options) {
     Child child;
+    child.name = options.name;
+    child.remote = options.remote_input.has_value();
     child.grouped = options.on_line != nullptr;
     child.on_end = std::move(options.on_end);
+    child.left = std::move(options.left);
     Pipe out, err, in;
     if (child.grouped) out = make_pipe(), err = make_pipe();
     if (options.remote_input) in = make_pipe();
@@ -174,8 +79,9 @@ class Supervisor::Impl {
     }
     if (options.remote_input) {
       child.input = std::move(in.write);
-      tell(child, *options.remote_input);
+      write_to(child, *options.remote_input);
     }
+    roll_.started(options.workers);
     children_.push_back(std::move(child));
   }
 
@@ -183,14 +89,56 @@ class Supervisor::Impl {
     return &heard_.emplace_back(Heard{fd, std::move(on_line), std::move(on_end)});
   }
 
-  void note_failure(int code) {
-    if (first_failure_ != 0) return;
-    first_failure_ = code;
-    if (!asked_ && !options_.independent) end_by(options_.ask_after);
+  void note_death(int code) {
+    if (roll_.died(code) && !asked_ && !options_.independent) end_by(options_.ask_after);
   }
+
+  void note_start() { roll_.started(); }
+  void note_left() { roll_.went(); }
+
+  // From now on the others are late.
+  void note_end() {
+    if (options_.independent || std::exchange(one_ended_, true)) return;
+    const SteadyTime::duration ran = SteadyTime::now() - start_;
+    const SteadyTime::duration limit = options_.end_within
+                                           ? SteadyTime::duration(*options_.end_within)
+                                           : std::max<SteadyTime::duration>(ran, kLeastForLate);
+    if (limit > 2 * kSayLate) {
+      later(kSayLate, [this, limit] {
+        say(cat("not ended ", seconds(kSayLate), " s after the first did; gets SIGTERM after ",
+                seconds(limit), " s"));
+      });
+    }
+    later(limit, [this, limit] {
+      if (asked_ || end_) return;  // something is done already
+      say(cat("not ended ", seconds(limit), " s after the first did: gets SIGTERM, and SIGKILL ",
+              seconds(kKillAfter), " s later"));
+      signal_all(SIGTERM);
+      kill_after(kKillAfter, 0);
+    });
+  }
+
+  void tell(const std::string& name, std::string_view line) {
+    for (Child& child : children_)
+      if (child.name == name && child.input.get() >= 0) write_to(child, cat(line, "\n"));
+  }
+
+  void signal_one(const std::string& name, int signal) {
+    for (const Child& child : children_)
+      if (child.name == name && child.runs()) ::kill(child.pid, signal);
+  }
+
+  void later(SteadyTime::duration from_now, std::function<void()> action) {
+    timers_.emplace(SteadyTime::now() + from_now, std::move(action));
+  }
+  void hold() { ++holds_; }
+  void release() { --holds_; }
+  const Roll& roll() const { return roll_; }
+  bool ending() const { return asked_ || end_ || roll_.asked(); }
 
   // What a signal to this process means for everybody.
   void pass_on(int signal) {
+    roll_.all_asked();
     signal_all(signal);
     const auto now = SteadyTime::now();
     if (signal == SIGINT && !interrupted_) interrupted_ = now;
@@ -206,7 +154,7 @@ class Supervisor::Impl {
     for (Child& child : children_) {
       if (child.pid <= 0) continue;
       if (child.input.get() >= 0) {
-        tell(child, cat("signal ", signal, "\n"));
+        write_to(child, cat("signal ", signal, "\n"));
       } else {
         ::kill(child.grouped ? -child.pid : child.pid, signal);
       }
@@ -214,22 +162,24 @@ class Supervisor::Impl {
   }
 
   void end_all() {
+    roll_.all_asked();
     signal_all(SIGTERM);
     kill_after(kKillAfter, 128 + SIGTERM);
   }
 
   int wait() {
-    while (std::ranges::any_of(children_, [](const Child& child) { return child.pid > 0; })) {
+    while (std::ranges::any_of(children_, &Child::runs) || (holds_ > 0 && !ending())) {
       sleep();
       for (Heard& heard : heard_)
         heard.read();
       while (const int signal = signals_.next())
         if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) pass_on(signal);
       reap();
+      run_timers();
       if (end_ && SteadyTime::now() >= *end_) {
         if (std::exchange(asked_, true)) {
           kill_all(SIGKILL);
-          if (first_failure_ == 0) first_failure_ = code_when_killed_;
+          roll_.killed(code_when_killed_);
         } else {
           signal_all(SIGTERM);
         }
@@ -237,17 +187,36 @@ class Supervisor::Impl {
         end_by(kKillAfter);
       }
     }
-    return first_failure_;
+    return roll_.code();
   }
 
  private:
   struct Child {
+    std::string name;
     pid_t pid = -1;
     bool grouped = false;
+    bool remote = false;
     File input;
     std::vector<Heard*> files;
     std::function<void(const Ending&)> on_end;
+    std::function<bool()> left;
+    bool runs() const { return pid > 0; }
   };
+
+  void run_timers() {
+    while (!timers_.empty() && timers_.begin()->first <= SteadyTime::now()) {
+      const auto timer = timers_.extract(timers_.begin());
+      timer.mapped()();
+    }
+  }
+
+  void say(const std::string& what) const {
+    std::vector<std::string> names;
+    for (const Child& child : children_)
+      if (child.runs()) names.push_back(child.name);
+    std::cerr << "kith: " << (options_.who_is_left ? options_.who_is_left() : kith::join(names)) << ": "
+              << what << std::endl;
+  }
 
   // The next measure comes at this time at the latest.
   void end_by(SteadyTime::duration from_now) {
@@ -293,7 +262,7 @@ class Supervisor::Impl {
   }
 
   // Input is short, and its reader reads all the time: a pipe takes it at once.
-  static void tell(const Child& child, std::string_view text) {
+  static void write_to(const Child& child, std::string_view text) {
     while (!text.empty()) {
       const ssize_t written = ::write(child.input.get(), text.data(), text.size());
       if (written < 0 && errno == EINTR) continue;
@@ -306,12 +275,12 @@ class Supervisor::Impl {
     std::vector<pollfd> files{{signals_.file(), POLLIN, 0}};
     for (const Heard& heard : heard_)
       if (!heard.over) files.push_back({heard.fd, POLLIN, 0});
-    int timeout = -1;
-    if (end_) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end_ - SteadyTime::now()).count();
-      timeout = static_cast<int>(std::max<decltype(left)>(0, left));
-    }
-    ::poll(files.data(), files.size(), timeout);
+    SteadyTime::time_point next = end_.value_or(SteadyTime::time_point::max());
+    if (!timers_.empty()) next = std::min(next, timers_.begin()->first);
+    std::chrono::milliseconds left = kLook;
+    if (next != SteadyTime::time_point::max())
+      left = std::clamp(std::chrono::ceil<std::chrono::milliseconds>(next - SteadyTime::now()), 0ms, kLook);
+    ::poll(files.data(), files.size(), static_cast<int>(left.count()));
   }
 
   void reap() {
@@ -329,7 +298,14 @@ class Supervisor::Impl {
       child.input.reset();
       const Ending ending = ending_of(status);
       if (child.on_end) child.on_end(ending);
-      if (ending.code != 0) note_failure(ending.code);
+      if (child.remote) continue;
+      if (ending.code != 0) {
+        note_death(ending.code);
+      } else if (child.left && child.left()) {
+        roll_.went();
+      } else {
+        note_end();
+      }
     }
   }
 
@@ -344,7 +320,11 @@ class Supervisor::Impl {
   const HeldSignals signals_;
   std::list<Child> children_;
   std::list<Heard> heard_;
-  int first_failure_ = 0;
+  const SteadyTime::time_point start_ = SteadyTime::now();
+  std::multimap<SteadyTime::time_point, std::function<void()>> timers_;
+  Roll roll_;
+  bool one_ended_ = false;  // with 0
+  int holds_ = 0;
   std::optional<SteadyTime::time_point> interrupted_;  // by the first Ctrl-C
   // When whoever is left gets SIGTERM, or SIGKILL once all were asked to end.
   std::optional<SteadyTime::time_point> end_;
@@ -361,8 +341,41 @@ void Supervisor::start(ChildOptions options) {
 void Supervisor::hear(int fd, std::function<void(std::string_view)> on_line, std::function<void()> on_end) {
   impl_->hear(fd, std::move(on_line), std::move(on_end));
 }
-void Supervisor::note_failure(int code) {
-  impl_->note_failure(code);
+void Supervisor::signal(const std::string& name, int signal) {
+  impl_->signal_one(name, signal);
+}
+void Supervisor::note_start() {
+  impl_->note_start();
+}
+void Supervisor::note_end() {
+  impl_->note_end();
+}
+void Supervisor::note_left() {
+  impl_->note_left();
+}
+void Supervisor::note_death(int code) {
+  impl_->note_death(code);
+}
+void Supervisor::tell(const std::string& name, std::string_view line) {
+  impl_->tell(name, line);
+}
+void Supervisor::later(std::chrono::milliseconds from_now, std::function<void()> action) {
+  impl_->later(from_now, std::move(action));
+}
+void Supervisor::hold() {
+  impl_->hold();
+}
+void Supervisor::release() {
+  impl_->release();
+}
+int Supervisor::lost() const {
+  return impl_->roll().lost();
+}
+int Supervisor::left() const {
+  return impl_->roll().left();
+}
+bool Supervisor::ending() const {
+  return impl_->ending();
 }
 void Supervisor::pass_on(int signal) {
   impl_->pass_on(signal);

@@ -20,11 +20,14 @@ struct Summary {
   const char* text;
 };
 
-constexpr std::array<Summary, 5> kSummaries{{{"demo", kDemoSummary},
+constexpr std::array<Summary, 8> kSummaries{{{"demo", kDemoSummary},
                                              {"train", kTrainSummary},
                                              {"profile", kProfileSummary},
                                              {"study", kStudySummary},
-                                             {"data", kDataSummary}}};
+                                             {"data", kDataSummary},
+                                             {"sample", kSampleSummary},
+                                             {"translate", kTranslateSummary},
+                                             {"export", kExportSummary}}};
 
 }  // namespace
 

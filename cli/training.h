@@ -14,7 +14,10 @@ inline constexpr const char* kTrainSummary =
 inline constexpr const char* kProfileSummary =
     "Measure a job and the links between its workers, for kith plan";
 inline constexpr const char* kStudySummary = "Compare methods over many training runs";
-inline constexpr const char* kDataSummary = "Fetch data sets";
+inline constexpr const char* kDataSummary = "Fetch data sets, and make token files of texts";
+inline constexpr const char* kSampleSummary = "Continue a text with a trained gpt";
+inline constexpr const char* kTranslateSummary = "Translate with a trained transformer, and measure BLEU";
+inline constexpr const char* kExportSummary = "Write a trained gpt in Hugging Face's layout of GPT-2";
 
 // Becomes kith-training when the first word is one of its commands; returns otherwise, and where LibTorch was
 // left out of the build. Error when it is not there.

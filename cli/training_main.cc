@@ -1,11 +1,16 @@
 // The commands that need LibTorch: Note [Two programs] in cli/training.h.
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "cli/commands.h"
 #include "cli/run.h"
+#include "cli/workload_commands.h"
 
 int main(int argc, char** argv) {
+  // The oneDNN of LibTorch 1.13 takes a processor that names AMX for one that allows it, and dies of SIGILL
+  // in 16-bit passes where a virtual machine does not. AVX-512 is the most that it needs for kith's models.
+  ::setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", /*overwrite=*/0);
   CLI::App app("Decentralised training of neural networks, without a global barrier.", "kith");
   app.require_subcommand(0, 1);
   kith::cli::add_demo(app);
@@ -13,5 +18,8 @@ int main(int argc, char** argv) {
   kith::cli::add_profile(app);
   kith::cli::add_study(app);
   kith::cli::add_data(app);
+  kith::cli::add_sample(app);
+  kith::cli::add_translate(app);
+  kith::cli::add_export(app);
   return kith::cli::run_and_flush(app, argc, argv);
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
@@ -81,7 +82,7 @@ TEST_F(Command, VersionNamesWhatItWasBuiltWith) {
 TEST_F(Command, WithoutArgumentsListsTheCommands) {
   const Result result = kith({});
   EXPECT_EQ(result.code, 0);
-  for (const char* name : {"topo", "mix", "train", "profile", "plan", "launch", "env"})
+  for (const char* name : {"topo", "methods", "mix", "train", "profile", "plan", "launch", "env"})
     EXPECT_THAT(result.out, HasSubstr(name));
 }
 
@@ -140,6 +141,27 @@ TEST_F(Command, AFullDiskIsAFailure) {
   const Result result = kith_into("/dev/full", {"--version"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("standard output"));
+}
+
+TEST_F(Command, MethodsHaveNameFormulaAndCost) {
+  const Result table = kith({"methods"});
+  EXPECT_EQ(table.code, 0);
+  EXPECT_THAT(table.out, HasSubstr("mc-dsgt"));
+  const Result json = kith({"methods", "--json"});
+  EXPECT_EQ(json.code, 0);
+  std::map<std::string, nlohmann::json> methods;
+  for (const nlohmann::json& method : nlohmann::json::parse(json.out)) {
+    EXPECT_FALSE(method.at("formula").get<std::string>().empty());
+    EXPECT_FALSE(method.at("summary").get<std::string>().empty());
+    methods[method.at("name")] = method;
+  }
+  // Two slots, of which one is the parameter; two channels of two slots and two vectors of state.
+  EXPECT_EQ(methods.at("awc").at("memory_bytes_per_parameter"), 4);
+  EXPECT_EQ(methods.at("mc-dsgt").at("memory_bytes_per_parameter"), 24);
+  EXPECT_EQ(methods.at("mc-dsgt").at("message_bytes_per_parameter"), 8);
+  EXPECT_EQ(methods.at("none").at("message_bytes_per_parameter"), 0);
+  EXPECT_EQ(methods.at("sgp").at("directed"), true);
+  EXPECT_EQ(methods.at("d-adam").at("optimizer"), "adam");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "kith/base/temp_folder.h"
 #include "tests/support/command.h"
@@ -160,21 +161,32 @@ class LaunchAnywhere : public LaunchCommand, public testing::WithParamInterface<
       if (parent_of(pid) == running.pid() && words.starts_with(KITH_BINARY)) return pid;
     return -1;
   }
-  // Until no process runs `command`.
-  static bool gone(const std::string& command, std::chrono::seconds limit = 20s) {
+  // A sleep of so many seconds and a little more, which no other test's is.
+  static std::string own_sleep(int seconds) {
+    return "sleep " + std::to_string(seconds) + "." + std::to_string(::getpid());
+  }
+  // Until nobody runs that sleep, or until somebody does.
+  static bool gone(const std::string& sleep, std::chrono::seconds limit = 20s) {
+    return comes_to(limit, [&] { return !runs(sleep); });
+  }
+  static bool there(const std::string& sleep) {
+    return comes_to(20s, [&] { return runs(sleep); });
+  }
+
+ private:
+  template <class Condition>
+  static bool comes_to(std::chrono::seconds limit, const Condition& holds) {
     const auto end = std::chrono::steady_clock::now() + limit;
-    const auto runs = [&] {
-      const auto all = processes();
-      return std::ranges::any_of(all, [&](const auto& process) { return process.second == command; });
-    };
-    while (runs()) {
+    while (!holds()) {
       if (std::chrono::steady_clock::now() > end) return false;
       std::this_thread::sleep_for(50ms);
     }
     return true;
   }
-
- private:
+  static bool runs(const std::string& command) {
+    const auto all = processes();
+    return std::ranges::any_of(all, [&](const auto& process) { return process.second == command + " "; });
+  }
   // All processes, with their words behind each other.
   static std::vector<std::pair<pid_t, std::string>> processes() {
     std::vector<std::pair<pid_t, std::string>> all;
@@ -225,10 +237,12 @@ TEST_P(LaunchAnywhere, EveryLineArrivesWhole) {
 }
 
 TEST_P(LaunchAnywhere, AFailingWorkersCodeCountsAndItsLastLinesComeLast) {
-  const auto result =
-      run(launch({"sh", "-c",
-                  "if [ $KITH_WORKER = 1 ]; then echo before; echo 'it broke' >&2; exit 7; fi; "
-                  "sleep 1; echo noticed; exit 9"}));
+  // The others may begin sooner, above all on other hosts.
+  const std::string broke = path("broke").string();
+  const auto result = run(launch({"sh", "-c",
+                                  "if [ $KITH_WORKER = 1 ]; then echo before; echo 'it broke' >&2; touch " +
+                                      broke + "; exit 7; fi; while [ ! -e " + broke +
+                                      " ]; do sleep 0.1; done; sleep 2; echo noticed; exit 9"}));
   EXPECT_EQ(result.code, 7) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("[0] noticed"), HasSubstr("[2] noticed")));
   EXPECT_THAT(
@@ -261,8 +275,9 @@ TEST_P(LaunchAnywhere, CtrlCIsPassedOn) {
 }
 
 TEST_P(LaunchAnywhere, ASecondCtrlCEndsWhoIgnoresIt) {
+  const std::string sleep = own_sleep(44);
   Command running(folder_.path(),
-                  launch({"sh", "-c", "trap '' INT TERM; echo ready $KITH_WORKER; exec sleep 44.7"}));
+                  launch({"sh", "-c", "trap '' INT TERM; echo ready $KITH_WORKER; exec " + sleep}));
   for (const char* worker : {"0", "1", "2"})
     ASSERT_TRUE(running.says(std::string("ready ") + worker)) << running.err();
   ASSERT_GT(launcher(running), 0);
@@ -272,7 +287,7 @@ TEST_P(LaunchAnywhere, ASecondCtrlCEndsWhoIgnoresIt) {
   ::kill(launcher(running), SIGINT);
   EXPECT_NE(running.wait(30s).code, 0);
   EXPECT_LT(std::chrono::steady_clock::now() - second, 4s);
-  EXPECT_TRUE(gone("sleep 44.7 ", 4s));
+  EXPECT_TRUE(gone(sleep, 4s));
 }
 
 TEST_F(LaunchCommand, AReaderThatLeavesEndsNobody) {
@@ -284,14 +299,15 @@ TEST_F(LaunchCommand, AReaderThatLeavesEndsNobody) {
 }
 
 TEST_P(LaunchAnywhere, NobodyOutlivesAKilledLauncher) {
-  Command running(folder_.path(), launch({"sh", "-c", "echo ready $KITH_WORKER; exec sleep 43.7"}),
+  const std::string sleep = own_sleep(43);
+  Command running(folder_.path(), launch({"sh", "-c", "echo ready $KITH_WORKER; exec " + sleep}),
                   {{"TMPDIR", folder_.path()}});  // it cannot clean up
   for (const char* worker : {"0", "1", "2"})
     ASSERT_TRUE(running.says(std::string("ready ") + worker)) << running.err();
-  ASSERT_FALSE(gone("sleep 43.7 ", 0s));
+  ASSERT_TRUE(there(sleep));
   ASSERT_GT(launcher(running), 0);
   ::kill(launcher(running), SIGKILL);
-  EXPECT_TRUE(gone("sleep 43.7 "));
+  EXPECT_TRUE(gone(sleep));
 }
 
 TEST_F(LaunchCommand, AnUnreachableHostIsNamed) {
