@@ -12,49 +12,32 @@ from kith import _kith
 class Buffers:
     """They are never mixed in training. Integer buffers stay each worker's own."""
 
-    def __init__(self, module: torch.nn.Module, world: "_kith.World", options: "_kith.Options") -> None:
-        """Collective where the module has such buffers."""
+    def __init__(self, module: torch.nn.Module) -> None:
         self._buffers = [b for b in module.buffers() if b.is_floating_point() and b.numel() > 0]
         self._saved: List[torch.Tensor] = []
-        if not self._buffers:
-            return
         self._flat = torch.zeros(sum(b.numel() for b in self._buffers), dtype=torch.float64)
-        own = _kith.Options()
-        own.name = options.name + "/buffers"
-        own.nodes = options.nodes
-        own.algorithm = "none"
-        own.optimizer = "sgd"  # keeps no state
-        own.patience = options.patience
-        count = self._flat.numel()
-        table = [("buffers", self._flat.data_ptr(), count, "fp64", [count], [1])]
-        self._engine = _kith.Engine(world, own, [], table, None, 0)
 
-    def share_start(self) -> None:
+    def share_start(self, engine: "_kith.Engine") -> None:
         """Collective: everybody's become rank 0's."""
         if self._buffers:
             self._gather_own()
-            self._engine.start()
+            engine.share(self._flat.data_ptr(), self._flat.numel())
             self._scatter(self._flat)
 
-    def average(self) -> None:
+    def average(self, engine: "_kith.Engine") -> None:
         """Collective: they become the workers' mean, until restore()."""
         if not self._buffers:
             return
-        self._saved = [b.clone() for b in self._buffers]
         self._gather_own()
-        mean = torch.empty_like(self._flat)
-        self._engine.average([mean.data_ptr()], 0)
-        self._scatter(mean)
+        engine.mean(self._flat.data_ptr(), self._flat.numel())
+        self._saved = [b.clone() for b in self._buffers]
+        self._scatter(self._flat)
 
     def restore(self) -> None:
         with torch.no_grad():
             for buffer, saved in zip(self._buffers, self._saved):
                 buffer.copy_(saved)
         self._saved = []
-
-    def close(self) -> None:
-        if self._buffers:
-            self._engine.close()
 
     @torch.no_grad()
     def _gather_own(self) -> None:

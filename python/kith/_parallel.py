@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
-from kith import _kith, _state
+from kith import _kith, _newcomer, _state
 from kith._buffers import Buffers
 from kith._device import gpu_of, stream_of
 from kith._kith import Error, InputError, StepReport
+from kith._membership import Membership, weakly
 from kith._reduction import Reduction
 from kith._stepping import Fused, Wrapped
 from kith._table import Table
 from kith._world import World, current_world
 
 _defaults = _kith.Options()
-_FORMAT = 1
 
 
 def _choice(name: str, value: str, values: Tuple[str, ...]) -> str:
@@ -27,7 +27,7 @@ def _choice(name: str, value: str, values: Tuple[str, ...]) -> str:
     return value
 
 
-class DecentralizedDataParallel(torch.nn.Module):
+class DecentralizedDataParallel(Membership, torch.nn.Module):
     """Trains a module on many workers without a global barrier, or with all-reduce.
 
     ::
@@ -45,7 +45,8 @@ class DecentralizedDataParallel(torch.nn.Module):
     optimizer that steps once from the gradients will do. The optimizers of ``kith.optim`` do both in one pass over memory.
 
     Every worker wraps a module of the same structure, in the same order where there are several; all begin with rank 0's
-    parameters and buffers. The parameters keep their addresses, so compiled modules and CUDA graphs stay valid. All
+    parameters and buffers. A newcomer to a running job (``kith launch --elastic``) begins with a member's instead: see
+    ``joined``. The parameters keep their addresses, so compiled modules and CUDA graphs stay valid. All
     parameters of floating-point type take part: one that is frozen, has no gradient, or is in no group of the optimizer is
     averaged but not moved.
 
@@ -62,11 +63,12 @@ class DecentralizedDataParallel(torch.nn.Module):
         buffers: under ``average()`` floating-point buffers are "averaged" or stay "local".
         non_finite: what a step does with gradients that hold inf or NaN: "skip" (the worker mixes but does not move) or
             "use". A ``GradScaler`` sees to it by itself.
-        on_lost: a neighbour is gone: "fail" raises kith.Error after the step, "carry_on" names it in the report.
+        on_lost: a worker is gone: "reform" lets the others go on without it (``members`` are who is left) and newcomers
+            come in, "fail" raises kith.Error after the step, "carry_on" names it in the report.
         name: tells several models of a process apart; by default they are numbered.
         mix_every: average in every such step only.
         stagger: parts of the model are at different rounds of the topology, so that iterations are even.
-        patience: seconds that a step waits for a neighbour that is alive.
+        patience: seconds that a step waits for a neighbour that is alive; None: ten times what steps take, 30 s at least.
         bucket_bytes: the model travels in parts of about this size.
         same_start: begin with rank 0's model.
         topology_seed, degree, edge_probability, centres, topology_file: for topologies that have them.
@@ -89,11 +91,11 @@ class DecentralizedDataParallel(torch.nn.Module):
         world: Optional[World] = None,
         buffers: str = "averaged" if _defaults.averages_buffers else "local",
         non_finite: str = "skip" if _defaults.skips_non_finite else "use",
-        on_lost: str = "fail" if _defaults.fails_on_lost else "carry_on",
+        on_lost: str = _defaults.on_lost,
         name: Optional[str] = None,
         mix_every: int = _defaults.mix_every,
         stagger: bool = _defaults.stagger,
-        patience: float = _defaults.patience,
+        patience: Optional[float] = None,
         bucket_bytes: int = _defaults.bucket_bytes,
         same_start: bool = _defaults.same_start,
         topology_seed: int = _defaults.topology_seed,
@@ -110,13 +112,16 @@ class DecentralizedDataParallel(torch.nn.Module):
         self.module = module
         self._table = Table(module)
         self._skips = _choice("non_finite", non_finite, ("skip", "use")) == "skip"
-        self._fails = _choice("on_lost", on_lost, ("fail", "carry_on")) == "fail"
+        self._fails = _choice("on_lost", on_lost, ("fail", "carry_on", "reform")) == "fail"
         averages = _choice("buffers", buffers, ("averaged", "local")) == "averaged"
 
         options = _kith.Options()
         options.topology, options.wire, options.algorithm, options.nodes = topology, wire, algorithm, nodes
-        options.inside = inside
-        options.mix_every, options.stagger, options.patience = mix_every, stagger, patience
+        options.inside, options.on_lost = inside, on_lost
+        options.mix_every, options.stagger = mix_every, stagger
+        options.patience_adapts = patience is None
+        if patience is not None:
+            options.patience = patience
         options.bucket_bytes, options.same_start = bucket_bytes, same_start
         options.topology_seed, options.degree, options.edge_probability = topology_seed, degree, edge_probability
         options.centres, options.topology_file = centres, topology_file
@@ -129,24 +134,28 @@ class DecentralizedDataParallel(torch.nn.Module):
             setattr(options, key, value)
 
         self._base_name = options.name
+        self._prepare_membership()
         self._builds = 0
         self._busy = ""  # the guard that is open
         self._report: Optional[StepReport] = None
         self._max_norm: Optional[float] = None
         self._float_buffers: Optional[Buffers] = None
         self._reduction: Optional[Reduction] = None
-        self._engine = self._build([])
-        self._engine.start()
-        if (same_start and self._world.size > 1) or averages:
-            self._float_buffers = Buffers(module, inner, options)
+        if averages or (same_start and self._world.size > 1):
+            self._float_buffers = Buffers(module)
+        if self._world.newcomer:
+            self._join()
+        else:
+            self._engine = self._build([])
+            self._engine.start()
             if same_start and self._world.size > 1:
-                self._float_buffers.share_start()
-            if not averages:
-                self._float_buffers.close()
-                self._float_buffers = None
+                self._float_buffers.share_start(self._engine)
+        if not averages:
+            self._float_buffers = None
+        self._seen_members = list(self._engine.members)
         self._table.note_written()
         if "allreduce" in (algorithm, inside):
-            self._reduction = Reduction(self._table)
+            self._reduction = Reduction(self._table, weakly(self, lambda model: model._only_mixes))
             self._reduction.engine = self._engine
         self._stepping.attach()
         self._world._models.add(self)
@@ -157,7 +166,10 @@ class DecentralizedDataParallel(torch.nn.Module):
         return self.module(*args, **kwargs)
 
     def report(self) -> Optional[StepReport]:
-        """What the last step did: waits, bytes, late and lost workers, skipped or not. None before the first."""
+        """What the last step did: waits, bytes, late and lost workers, skipped or not. None before the first. Whether an optimizer that
+        knows of scalers (torch's with fused=True) skipped is asked of its device: this waits for it."""
+        if self._report is not None:
+            self._stepping.complete(self._report)
         return self._report
 
     @property
@@ -204,7 +216,7 @@ class DecentralizedDataParallel(torch.nn.Module):
         try:
             self._engine.average([p.data_ptr() for p in parameters], self._stream())
             if self._float_buffers is not None:
-                self._float_buffers.average()
+                self._float_buffers.average(self._engine)
             self._table.note_written()
             yield
         finally:
@@ -247,14 +259,7 @@ class DecentralizedDataParallel(torch.nn.Module):
     def get_extra_state(self) -> Dict[str, Any]:
         """Part of ``state_dict()``: what a worker needs besides parameters, buffers and the optimizer's own state."""
         self._require_free("state_dict()")
-        return {
-            "format": _FORMAT,
-            "steps": self.steps,
-            "workers": self._world.size,
-            "algorithm": self._options.algorithm,
-            "cut": self._engine.cut,
-            "state": _state.read(self._engine, self._stream(), self._is_own),
-        }
+        return _state.extra(self)
 
     def set_extra_state(self, state: Any) -> None:
         """load_state_dict() takes it up, once the parameters are there."""
@@ -267,7 +272,7 @@ class DecentralizedDataParallel(torch.nn.Module):
         self._require_free("load_state_dict()")
         loaded = state_dict.get("_extra_state")
         if loaded is not None:
-            self._require_fits(loaded)
+            _state.require_fits(self, loaded)
         result = super().load_state_dict(state_dict, strict=strict, **kwargs)
         if loaded is None:
             self._rebuild(self.steps, {}, masters=False)
@@ -280,8 +285,6 @@ class DecentralizedDataParallel(torch.nn.Module):
         self._stepping.detach()
         if self._reduction is not None:
             self._reduction.unhook()
-        if self._float_buffers is not None:
-            self._float_buffers.close()
         self._engine.close()
         self._world._models.discard(self)
 
@@ -295,37 +298,18 @@ class DecentralizedDataParallel(torch.nn.Module):
     def _stream(self) -> int:
         return stream_of(self._table.device)
 
-    def _build(self, cut: List[Any]) -> "_kith.Engine":
+    def _build(self, cut: List[Any], members: Sequence[int] = ()) -> "_kith.Engine":
         self._options.name = self._base_name + (f"#{self._builds}" if self._builds else "")
         self._builds += 1
         device = self._table.device
-        return _kith.Engine(
-            self._world._open(), self._options, cut, self._table.describe(), gpu_of(device), self._stream()
-        )
-
-    def _is_own(self, name: str) -> bool:
-        """Whether a block of the engine's state is neither a parameter nor the optimizer's."""
-        kind, _, parameter = name.partition(".")
-        if kind == "model":
-            dtype = self._table.parameters[self._table.names.index(parameter)].dtype
-            return dtype in (torch.bfloat16, torch.float16)  # the float master
-        if kind == "push_weight":
-            return self._options.algorithm == "sgp"
-        return kind not in self._stepping.moments
+        world, stream = self._world._open(), self._stream()
+        engine = _kith.Engine(world, self._options, cut, self._table.describe(), gpu_of(device), stream, members)
+        engine.give_along(weakly(self, _newcomer.given_along))
+        return engine
 
     def _require_free(self, what: str) -> None:
         if self._busy:
             raise InputError(f"worker {self._world.rank}: {what} under {self._busy} (let that block end first)")
-
-    def _require_fits(self, loaded: Dict[str, Any]) -> None:
-        if loaded.get("format") != _FORMAT:
-            raise InputError(f"state_dict: format {loaded.get('format')} (this kith reads format {_FORMAT})")
-        for key, own in (("workers", self._world.size), ("algorithm", self._options.algorithm)):
-            if loaded[key] != own:
-                raise InputError(
-                    f"state_dict: was saved with {key} {loaded[key]}, this run has {own} "
-                    "(load the module's part alone: module.load_state_dict() before wrapping it)"
-                )
 
     def _rebuild(
         self, steps: int, state: Dict[str, torch.Tensor], *, cut: Optional[List[Any]] = None, masters: bool
@@ -336,11 +320,13 @@ class DecentralizedDataParallel(torch.nn.Module):
         stream = self._stream()
         kept = _state.read(self._engine, stream, lambda name: not name.startswith("model."))
         if masters:
-            kept.update(_state.read(self._engine, stream, lambda n: n.startswith("model.") and self._is_own(n)))
+            kept.update(_state.read(self._engine, stream, lambda n: n.startswith("model.") and _state.is_own(self, n)))
         kept.update(state)
         cut = self._engine.cut if cut is None else cut
+        members = self._engine.members
+        self._world._open().tell(f"{self._base_name}/builds", str(self._builds))  # newcomers look for that one
         self._engine.close()
-        self._engine = self._build(cut)
+        self._engine = self._build(cut, members)
         if self._reduction is not None:
             self._reduction.engine = self._engine
             self._reduction.forget()
@@ -351,11 +337,14 @@ class DecentralizedDataParallel(torch.nn.Module):
         self._stepping.note_versions()
 
     def _finish(self, report: StepReport) -> None:
+        if self._report is None or report.view != self._report.view:
+            self._note_members()
         self._report = report
         self._table.note_written()
         self._stepping.note_versions()
         if self._reduction is not None:
             self._reduction.forget()
+        self._news.exchange_if_due(self)
         if report.lost and self._fails:
             raise Error(
                 f"worker {self._world.rank}, step {report.step}: worker {report.lost[0]} is gone "

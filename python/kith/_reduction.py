@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Callable, List, Optional
 
 import torch
 
@@ -23,11 +23,12 @@ def _after_accumulation(parameter: torch.nn.Parameter, call: Any) -> List[Any]:
 class Reduction:
     """The gradients of one step, on their way to becoming the mean over all workers."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, brings_nothing: Callable[[], bool]) -> None:
         self.engine: Optional[_kith.Engine] = None
         self.paused = 0  # depth of no_sync()
         self.done = False  # the gradients are the means
         self._table = table
+        self._brings_nothing = brings_nothing  # this worker's gradients count as zeros
         self._kept: List[Optional[torch.Tensor]] = [None] * len(table.parameters)
         self._arrived = [False] * len(table.parameters)
         self._queued = False
@@ -66,19 +67,29 @@ class Reduction:
         if not self._queued:
             torch.autograd.Variable._execution_engine.queue_callback(self.finish)
             self._queued = True
-        self._kept[i] = self._table.gradient(i)
+        self._kept[i] = self._own(i)
         self._arrived[i] = True
         self.engine.gradient_ready(i, addresses_of([self._kept[i]])[0], stream_of(self._table.device))
 
+    def _own(self, i: int) -> Optional[torch.Tensor]:
+        gradient = self._table.gradient(i)
+        if gradient is not None and self._brings_nothing():
+            with torch.no_grad():
+                gradient.zero_()
+        return gradient
+
     def finish(self) -> None:
-        """Waits until the gradients are averaged; they then hold the means. Collective."""
+        """Waits until the gradients are averaged; they then hold the means. Collective.
+
+        Where the others had made this step already when the members changed, the parameters are what it made of them.
+        """
         if self.done:
             return
         assert self.engine is not None
         parameters = self._table.parameters
         for i in range(len(parameters)):
             if not self._arrived[i]:
-                self._kept[i] = self._table.gradient(i)
+                self._kept[i] = self._own(i)
         own = addresses_of(self._kept)
         means = [
             torch.empty_strided(p.size(), p.stride(), dtype=p.dtype, device=p.device) if kept is None else kept

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import types
-from typing import TYPE_CHECKING, Any, Callable, FrozenSet, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, FrozenSet, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -66,6 +66,17 @@ class _Stepping:
     def note_versions(self) -> None:
         """The parameters were written by the engine, or by somebody who may."""
 
+    def complete(self, report: Any) -> None:
+        """What the last step's report does not have yet, because the device knows it first."""
+
+    def given_along(self) -> Any:
+        """For a newcomer: what of the optimizer the engine does not have. Calls no function of the engine."""
+        raise NotImplementedError
+
+    def take_along(self, given: Any) -> None:
+        """In a newcomer, before attach()."""
+        raise NotImplementedError
+
     def scaler(self) -> Tuple[bool, Optional[torch.Tensor]]:
         """Whether a GradScaler steps this optimizer, and the scale that the gradients still have."""
         return hasattr(self.optimizer, "found_inf"), getattr(self.optimizer, "grad_scale", None)
@@ -73,6 +84,8 @@ class _Stepping:
 
 class Wrapped(_Stepping):
     """y_i = what the optimizer makes of x_i in place; then the neighbours' part comes in."""
+
+    _unused: Optional[torch.Tensor] = None  # of the last step: 1 where the optimizer did not use the gradients
 
     def attach(self) -> None:
         optimizer = self.optimizer
@@ -108,14 +121,45 @@ class Wrapped(_Stepping):
     def step(self, closure: Closure = None, *args: Any, **kwargs: Any) -> Any:
         model = self.model
         loss = self.evaluate(closure)
-        skip = self._prepare()
+        self._unused = None
+        skip = self._prepare() or model._only_mixes
         if not skip:
-            self._inner(*args, **kwargs)
+            with self._scaling_done():
+                self._inner(*args, **kwargs)
             model._table.require_in_place()
         report = model._engine.step([], 1.0, None, False, model._stream())
         report.skipped = skip
         model._finish(report)
         return loss
+
+    def complete(self, report: Any) -> None:
+        if self._unused is not None:
+            report.skipped = report.skipped or bool(self._unused.item())
+
+    def given_along(self) -> Any:
+        return self.optimizer.state_dict()
+
+    def take_along(self, given: Any) -> None:
+        try:
+            self.optimizer.load_state_dict(given)
+        except ValueError as error:
+            raise InputError(f"optimizer: does not fit the job that it joins ({error})") from error
+
+    @contextlib.contextmanager
+    def _scaling_done(self) -> Iterator[None]:
+        """In here an optimizer that knows nothing of scalers finds no trace of one: torch's own refuse to step else. One that does finds
+        what _prepare() saw."""
+        words = vars(self.optimizer)
+        kept = {} if self._scales else {name: words.pop(name) for name in ("grad_scale", "found_inf") if name in words}
+        checked = self._unused is not None and "found_inf" not in words
+        if checked:
+            words["found_inf"] = self._unused
+        try:
+            yield
+        finally:
+            if checked:
+                del words["found_inf"]
+            words.update(kept)
 
     def _prepare(self) -> bool:
         """Scales and clips the gradients that the optimizer will read. True where they must not be used."""
@@ -127,13 +171,23 @@ class Wrapped(_Stepping):
                 return True
             if scale is not None:
                 self._multiply(1.0 / float(scale))
-        elif model._skips and not scaled:
-            gradients = model._table.gradients()
-            if not math.isfinite(model._engine.gradient_norm(addresses_of(gradients), model._stream())):
-                return True
+        elif scaled:
+            self._unused = self.optimizer.found_inf
+        elif model._skips and self._scales:
+            # The optimizer leaves everything as it is where this says so, on its device: the host need not wait to know.
+            self._unused = torch.isfinite(self._squares()).logical_not().float()
+        elif model._skips and not math.isfinite(self._squares().item()):
+            return True
         if max_norm is not None:
             torch.nn.utils.clip_grad_norm_(model._table.parameters, max_norm)
         return False
+
+    def _squares(self) -> torch.Tensor:
+        """The sum of the squares of all gradients; on their device, which may still be computing it."""
+        model = self.model
+        sum_ = torch.empty((), dtype=torch.float64, device=model._table.device)
+        model._engine.square_gradients(addresses_of(model._table.gradients()), sum_.data_ptr(), model._stream())
+        return sum_
 
     def _multiply(self, factor: float) -> None:
         gradients: List[torch.Tensor] = [p.grad for p in self.model._table.parameters if p.grad is not None]
@@ -174,7 +228,9 @@ class Fused(_Stepping):
         max_norm, model._max_norm = model._max_norm, None
         gradients = model._table.gradients()
         inputs = [(0, 0.0, 0.0)] * len(gradients)
-        for group in self.optimizer.param_groups:
+        # With all-reduce the gradients are everybody's by now, and all move alike.
+        only_mixes = model._only_mixes and model._reduction is None
+        for group in self.optimizer.param_groups if not only_mixes else ():
             lr, decay = float(group["lr"]), float(group["weight_decay"])
             for parameter in group["params"]:
                 i = model._table.index[id(parameter)]
@@ -182,6 +238,7 @@ class Fused(_Stepping):
                 inputs[i] = (0 if gradient is None else gradient.data_ptr(), lr, decay)
         factor = 1.0 if scale is None else 1.0 / float(scale)
         report = model._engine.step(inputs, factor, max_norm, model._skips or scaled, model._stream())
+        report.skipped = report.skipped or only_mixes
         model._finish(report)
         return loss
 
@@ -192,6 +249,18 @@ class Fused(_Stepping):
                     f"parameter {name}: was changed since the last step "
                     "(change parameters under the guard edit(), or load them with the model's load_state_dict())"
                 )
+
+    def given_along(self) -> Any:
+        return [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
+
+    def take_along(self, given: Any) -> None:
+        groups = self.optimizer.param_groups
+        if len(given) != len(groups):
+            raise InputError(f"optimizer: has {len(groups)} groups, that of the job that it joins {len(given)}")
+        for group, theirs in zip(groups, given):
+            group.update(theirs)
+        self.optimizer._require_shared()
+        self.optimizer.state.clear()  # the engine has the donor's
 
     def read_moments(self) -> "_state.State":
         return _state.read(self.model._engine, self.model._stream(), lambda n: n.partition(".")[0] in self.moments)

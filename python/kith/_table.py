@@ -56,6 +56,7 @@ class Table:
         self._require_apart()
         self.addresses = [p.data_ptr() for p in self.parameters]
         self._nothings = [p.detach().as_strided((0,), (1,)) for p in self.parameters]
+        self._layouts = [(p, p.dtype, p.stride()) for p in self.parameters]
         self.index = {id(p): i for i, p in enumerate(self.parameters)}
 
     @property
@@ -125,7 +126,21 @@ class Table:
         return laid.copy_(gradient.detach().to_dense() if gradient.layout != torch.strided else gradient.detach())
 
     def gradients(self) -> List[Optional[torch.Tensor]]:
-        return [self.gradient(i) for i in range(len(self.parameters))]
+        strided = torch.strided
+        gradients = []
+        for i, (parameter, dtype, stride) in enumerate(self._layouts):
+            gradient = parameter.grad
+            # Almost always; asking in this order is what a step of many small parameters takes longest for.
+            if (
+                gradient is None
+                or not parameter.requires_grad
+                or gradient.layout is not strided
+                or gradient.dtype is not dtype
+                or gradient.stride() != stride
+            ):
+                gradient = self.gradient(i)
+            gradients.append(gradient)
+        return gradients
 
 
 def addresses_of(tensors: Sequence[Optional[torch.Tensor]]) -> List[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import weakref
 from typing import Any, Dict, List, Mapping, Optional, Union
 
@@ -21,41 +22,52 @@ class World:
     It ends with the process, with ``close()``, or at the end of a ``with`` block; models end with it.
 
     Attributes:
-        rank: this worker's number, from 0.
-        size: how many workers there are.
+        rank: this worker's number, from 0; it stays what it is. A newcomer's is one that nobody had.
+        size: how many workers the job began with.
+        newcomer: whether this worker joins a job that runs already.
         local_rank: its number among the workers of this machine.
         device: the ``torch.device`` that it computes on.
-        machines: the machine of every rank, numbered from 0.
+        machines: the machine of every rank, numbered from 0; of a newcomer, its own alone.
         launcher: who started it: "torchrun", "Open MPI", "Slurm", "kith" or "none".
         backend: how the workers reach each other: "shm", "routed", "cuda_ipc" or "inproc".
     """
 
     rank: int
     size: int
+    newcomer: bool
     local_rank: int
     device: torch.device
     machines: List[int]
     launcher: str
     backend: str
 
-    def __init__(self, inner: "_kith.World", device: torch.device, launcher: str) -> None:
+    def __init__(self, inner: "_kith.World", device: torch.device, found: Mapping[str, Any]) -> None:
         self._inner: Optional[_kith.World] = inner
         self._models: "weakref.WeakSet[Any]" = weakref.WeakSet()
         self._names = 0
         self._owner = os.getpid()
-        self.rank = inner.rank
-        self.size = inner.size
+        self.rank = inner.worker
+        self.newcomer = inner.newcomer
+        self.size = max(1, found["workers"]) if self.newcomer else inner.size
         self.local_rank = inner.local_rank
         self.machines = inner.machines
         self.backend = inner.backend
         self.device = device
-        self.launcher = launcher
+        self.launcher = found["launcher"]
 
     def close(self) -> None:
-        """Leaves: ends the models of this world, then the world. Worker 0 waits a moment for the others."""
+        """Leaves: ends the models of this world, then the world. Worker 0 waits a moment for the others.
+
+        A job is over when a worker has left so: newcomers are told. A worker that ends by an exception leaves the job open.
+        """
+        self._end(failed=False)
+
+    def _end(self, failed: bool) -> None:
         global _current
         if self._inner is None or os.getpid() != self._owner:  # a forked child has no part in it
             return
+        if failed:
+            self._inner.fail()
         for model in list(self._models):
             model.close()
         self._inner.close()
@@ -66,8 +78,11 @@ class World:
     def __enter__(self) -> "World":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: Optional[type], value: Optional[BaseException], _: object) -> None:
+        self._end(failed=kind is not None and not (isinstance(value, SystemExit) and not value.code))
+
+    def _at_exit(self) -> None:
+        self._end(failed=getattr(sys, "last_type", None) is not None)  # of the traceback that the program ended with
 
     def __repr__(self) -> str:
         return f"kith.World(rank={self.rank}, size={self.size}, device={str(self.device)!r}, launcher={self.launcher!r})"
@@ -112,8 +127,8 @@ def init(
     """Enters the world in which whoever started this process has put it.
 
     torchrun, mpirun, srun and ``kith launch`` are recognised by their environment variables; a process that nobody
-    started as a worker is a world of one. Waits until all workers have come. Called again without arguments, it
-    returns the same world.
+    started as a worker is a world of one. Waits until all workers have come. A newcomer of ``kith launch --elastic`` finds
+    the running job here, and joins it when it wraps its model. Called again without arguments, it returns the same world.
 
     Args:
         device: where this worker computes; by default its GPU where torch and this kith have CUDA (the workers of a
@@ -138,9 +153,9 @@ def init(
     if gpu is not None:
         torch.cuda.set_device(where)
     told = {name: str(value) for name, value in (facts or {}).items()}
-    world = World(_kith.join(environment, told, backend, gpu, patience), where, found["launcher"])
+    world = World(_kith.join(environment, told, backend, gpu, patience), where, found)
     _current = world
-    atexit.register(world.close)
+    atexit.register(world._at_exit)
     return world
 
 

@@ -42,6 +42,9 @@ void Caller::run(const std::function<void()>& body) {
     throw Error("a call was interrupted, and neighbours have gone on without this worker", "kith",
                 "save what you need, and go on from a checkpoint");
   }
+  if (std::this_thread::get_id() == thread_.get_id())
+    throw InputError("asks the model, which waits for it", "give_position()",
+                     "return what is known without collective functions and the state of kith's optimizers");
   std::optional<py::error_already_set> raised;
   std::exception_ptr failure;
   {

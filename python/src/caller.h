@@ -24,7 +24,7 @@ class Caller {
   Caller& operator=(const Caller&) = delete;
 
   // What `body` returns or throws. REQUIRES: the caller holds the interpreter's lock, which is released
-  // meanwhile; one call at a time.
+  // meanwhile; one call at a time. InputError for a call from within one.
   template <class Body>
   std::invoke_result_t<Body> operator()(Body body) {
     if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {

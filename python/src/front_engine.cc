@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "kith/base/error.h"
@@ -32,7 +33,7 @@ engine::Segment segment_of(const Parameter& parameter) {
 }
 
 engine::EngineOptions staged(const train::Options& options, const engine::Cut& cut,
-                             const engine::World& world) {
+                             const engine::WorldParts& world) {
   engine::EngineOptions engine =
       train::engine_options(options, gossip::machines_of(*world.transport, world.members), *world.log);
   engine.layout = engine::Layout::staged;
@@ -44,16 +45,21 @@ engine::EngineOptions staged(const train::Options& options, const engine::Cut& c
 
 FrontEngine::FrontEngine(std::shared_ptr<World> world, const train::Options& options, const engine::Cut& cut,
                          const std::vector<Parameter>& parameters, const Place& place)
-    : world_(std::move(world)), call_([this] { world_->cancel(); }) {
+    : world_(std::move(world)), call_([this] {
+        if (joining_) world_->fail();
+        world_->cancel();
+      }) {
   for (const Parameter& parameter : parameters) {
     segments_.push_back(segment_of(parameter));
     names_.push_back({std::get<0>(parameter), {static_cast<std::int64_t>(segments_.back().count)}});
   }
   call_([&] {
     if (place.gpu) device_ = make_cuda_model_device(*place.gpu, place.stream);
-    const engine::World seen = world_->engine();
+    const engine::WorldParts seen = world_->engine(place.members);
+    joining_ = seen.newcomer;
     kernels::Device& device = device_ ? device_->device() : kernels::host_device();
     engine_ = std::make_unique<engine::Engine>(seen, staged(options, cut, seen), segments_, device);
+    joining_ = false;
   });
 }
 
@@ -101,12 +107,26 @@ std::vector<engine::SegmentInput> FrontEngine::inputs_of(const std::vector<Addre
 
 engine::StepReport FrontEngine::step(const std::vector<Input>& inputs, const engine::StepOptions& options,
                                      Address stream) {
+  if (std::exchange(overtaken_, false)) {
+    engine::StepReport report;
+    report.step = engine().steps() - 1;
+    report.view = engine().world().members.view;
+    return report;
+  }
   std::vector<engine::SegmentInput> own(segments_.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& [gradient, lr, decay] = inputs[i];
     own.at(i) = {at(gradient), segments_[i].type, lr, decay};
   }
-  return on_stream(stream, [&] { return engine().step(own, options); });
+  engine::StepReport report = on_stream(stream, [&] { return engine().step(own, options); });
+  for (const engine::PeerRead& read : report.read)
+    heard_[read.peer] = read.steps;
+  return report;
+}
+
+std::int64_t FrontEngine::heard(int worker) const {
+  const auto found = heard_.find(WorkerId{worker});
+  return found == heard_.end() ? 0 : found->second;
 }
 
 void FrontEngine::gradient_ready(std::size_t parameter, Address gradient, Address stream) {
@@ -117,11 +137,18 @@ void FrontEngine::gradient_ready(std::size_t parameter, Address gradient, Addres
 
 std::vector<bool> FrontEngine::mean_gradients(const std::vector<Address>& gradients,
                                               const std::vector<Address>& to, Address stream) {
-  return on_stream(stream, [&] { return engine().mean_gradients(inputs_of(gradients), at(to)); });
+  const std::int64_t steps = engine().steps();
+  try {
+    return on_stream(stream, [&] { return engine().mean_gradients(inputs_of(gradients), at(to)); });
+  } catch (const Error&) {
+    if (engine().steps() == steps || engine().options().external_optimizer) throw;
+    overtaken_ = true;
+    return {};
+  }
 }
 
-double FrontEngine::gradient_norm(const std::vector<Address>& gradients, Address stream) {
-  return on_stream(stream, [&] { return engine().gradient_norm(inputs_of(gradients)); });
+void FrontEngine::square_gradients(const std::vector<Address>& gradients, Address to, Address stream) {
+  on_stream(stream, [&] { engine().square_gradients(inputs_of(gradients), static_cast<double*>(at(to))); });
 }
 
 void FrontEngine::average(const std::vector<Address>& to, Address stream) {
@@ -134,6 +161,33 @@ double FrontEngine::consensus_distance(Address stream) {
 
 std::vector<double> FrontEngine::gather(double value) {
   return call_([&] { return engine().gather(value); });
+}
+
+void FrontEngine::mean(Address numbers, std::size_t count) {
+  call_([&] { engine().mean({reinterpret_cast<double*>(numbers), count}); });
+}
+
+void FrontEngine::share(Address numbers, std::size_t count) {
+  call_([&] { engine().share({reinterpret_cast<double*>(numbers), count}); });
+}
+
+void FrontEngine::finish() {
+  call_([&] { engine().finish(); });
+}
+
+void FrontEngine::give_along(std::function<std::string()> extra) {
+  engine().give_along([extra = std::move(extra)] {
+    const std::string given = extra();
+    const auto bytes = std::as_bytes(std::span(given));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  });
+}
+
+std::optional<JoinedJob> FrontEngine::joined() const {
+  const std::optional<engine::Joined>& joined = engine().joined();
+  if (!joined) return {};
+  const std::string extra(reinterpret_cast<const char*>(joined->extra.data()), joined->extra.size());
+  return JoinedJob{joined->step, engine().world().members.view, extra};
 }
 
 // ---- state

@@ -1,7 +1,11 @@
 // The module kith._kith: kith/launch and kith/engine for Python. Knows nothing of torch; the package beside
 // it does.
+#include <algorithm>
+#include <array>
 #include <exception>
+#include <string_view>
 
+#include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -38,10 +42,23 @@ void add_exceptions(py::module_& m) {
   });
 }
 
+constexpr std::string_view kKeys = "kith/python/";  // what the package has in the store
+
 void add_world(py::module_& m) {
   py::class_<World, std::shared_ptr<World>>(m, "World")
       .def("close", &World::close, py::call_guard<py::gil_scoped_release>())
-      .def_property_readonly("rank", [](const World& w) { return w.launch().rank(); })
+      .def("fail", &World::fail, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "tell",
+          [](World& w, const std::string& key, const std::string& value) {
+            w.store().set(cat(kKeys, key), value);
+          },
+          "key"_a, "value"_a, py::call_guard<py::gil_scoped_release>())
+      .def(
+          "told", [](World& w, const std::string& key) { return w.store().get(cat(kKeys, key)); }, "key"_a,
+          py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("newcomer", [](const World& w) { return w.launch().newcomer(); })
+      .def_property_readonly("worker", [](const World& w) { return w.launch().self().value; })
       .def_property_readonly("size", [](const World& w) { return w.launch().size(); })
       .def_property_readonly("local_rank", [](const World& w) { return w.launch().local_rank(); })
       .def_property_readonly("machines", [](const World& w) { return w.launch().transport().machines(); })
@@ -63,6 +80,8 @@ void add_world(py::module_& m) {
       },
       "environment"_a, "facts"_a, "backend"_a, "gpu"_a, "patience"_a);
 }
+
+constexpr std::array<std::string_view, 3> kOnLost{"fail", "carry_on", "reform"};  // as train::OnLost
 
 double seconds_of(const train::Options& options) {
   return seconds(options.patience);
@@ -96,6 +115,7 @@ void add_options(py::module_& m) {
       .def_readwrite("edge_probability", &Options::edge_probability)
       .def_readwrite("centres", &Options::centres)
       .def_readwrite("topology_file", &Options::topology_file);
+  options.def_readwrite("patience_adapts", &Options::patience_adapts);
   options.def_property("patience", &seconds_of, [](Options& o, double s) { o.patience = from_seconds(s); });
   options.def_property(
       "wire",
@@ -105,8 +125,14 @@ void add_options(py::module_& m) {
       });
   options.def_property_readonly("skips_non_finite",
                                 [](const Options& o) { return o.non_finite == engine::NonFinite::skip; });
-  options.def_property_readonly("fails_on_lost",
-                                [](const Options& o) { return o.on_lost == train::OnLost::fail; });
+  options.def_property(
+      "on_lost", [](const Options& o) { return kOnLost.at(static_cast<std::size_t>(o.on_lost)); },
+      [](Options& o, const std::string& name) {
+        const auto found = std::ranges::find(kOnLost, name);
+        if (found == kOnLost.end())
+          throw InputError(cat("'", name, "'"), "on_lost", "fail, carry_on, reform");
+        o.on_lost = static_cast<train::OnLost>(found - kOnLost.begin());
+      });
   options.def_property_readonly("averages_buffers",
                                 [](const Options& o) { return o.buffers == train::BufferPolicy::averaged; });
   m.def("topologies", &graph::schedule_names);
@@ -117,6 +143,13 @@ std::vector<int> numbers(const std::vector<WorkerId>& workers) {
   for (const WorkerId worker : workers)
     ids.push_back(worker.value);
   return ids;
+}
+
+std::vector<WorkerId> workers_of(const std::vector<int>& ids) {
+  std::vector<WorkerId> workers;
+  for (const int id : ids)
+    workers.push_back(WorkerId{id});
+  return workers;
 }
 
 void add_report(py::module_& m) {
@@ -135,8 +168,11 @@ void add_report(py::module_& m) {
           "Workers that did not come within the patience.")
       .def_property_readonly(
           "lost", [](const StepReport& r) { return numbers(r.lost); }, "Workers that are gone.")
-      .def_readwrite("skipped", &StepReport::skipped,
-                     "The gradients held inf or NaN: the model was mixed, but not moved.")
+      .def_readonly("view", &StepReport::view,
+                    "The view that it ended in: another one when somebody is gone or has come.")
+      .def_readwrite(
+          "skipped", &StepReport::skipped,
+          "The model was mixed, but not moved: the gradients held inf or NaN, or a newcomer began.")
       .def_property_readonly(
           "gradient_norm",
           [](const StepReport& r) -> std::optional<double> {
@@ -172,11 +208,13 @@ void add_engine(py::module_& m) {
   py::class_<FrontEngine, std::unique_ptr<FrontEngine, EndInOwnProcess>>(m, "Engine")
       .def(py::init([](std::shared_ptr<World> world, const train::Options& options,
                        const std::vector<std::vector<std::pair<std::size_t, std::size_t>>>& cut,
-                       const std::vector<Parameter>& parameters, std::optional<int> gpu, Address stream) {
+                       const std::vector<Parameter>& parameters, std::optional<int> gpu, Address stream,
+                       const std::vector<int>& members) {
              return std::unique_ptr<FrontEngine, EndInOwnProcess>(
-                 new FrontEngine(std::move(world), options, cut_of_pairs(cut), parameters, {gpu, stream}));
+                 new FrontEngine(std::move(world), options, cut_of_pairs(cut), parameters,
+                                 {gpu, stream, workers_of(members)}));
            }),
-           "world"_a, "options"_a, "cut"_a, "parameters"_a, "gpu"_a, "stream"_a)
+           "world"_a, "options"_a, "cut"_a, "parameters"_a, "gpu"_a, "stream"_a, "members"_a)
       .def("start", &FrontEngine::start)
       .def("restore", &FrontEngine::restore, "step"_a)
       .def("resume", &FrontEngine::resume)
@@ -193,15 +231,30 @@ void add_engine(py::module_& m) {
       .def("gradient_ready", &FrontEngine::gradient_ready, "parameter"_a, "gradient"_a, "stream"_a,
            py::call_guard<py::gil_scoped_release>())
       .def("mean_gradients", &FrontEngine::mean_gradients, "gradients"_a, "to"_a, "stream"_a)
-      .def("gradient_norm", &FrontEngine::gradient_norm, "gradients"_a, "stream"_a)
+      .def("square_gradients", &FrontEngine::square_gradients, "gradients"_a, "to"_a, "stream"_a)
       .def("average", &FrontEngine::average, "to"_a, "stream"_a)
       .def("consensus_distance", &FrontEngine::consensus_distance, "stream"_a)
       .def("gather", &FrontEngine::gather, "value"_a)
+      .def("mean", &FrontEngine::mean, "numbers"_a, "count"_a)
+      .def("share", &FrontEngine::share, "numbers"_a, "count"_a)
+      .def("finish", &FrontEngine::finish)
+      .def("give_along", &FrontEngine::give_along, "extra"_a)
+      .def_property_readonly("joined",
+                             [](const FrontEngine& e) -> std::optional<py::tuple> {
+                               const auto joined = e.joined();
+                               if (!joined) return std::nullopt;
+                               const auto& [step, view, extra] = *joined;
+                               return py::make_tuple(step, view, py::bytes(extra));
+                             })
+      .def_property_readonly("left", [](const FrontEngine& e) { return numbers(e.left()); })
       .def("state", &FrontEngine::state, "stream"_a)
       .def("copy_state_to", &FrontEngine::copy_state_to, "blocks"_a, "stream"_a)
       .def("copy_state_from", &FrontEngine::copy_state_from, "blocks"_a, "stream"_a)
       .def("close", &FrontEngine::close, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("steps", &FrontEngine::steps)
+      .def_property_readonly("members", [](const FrontEngine& e) { return numbers(e.members()); })
+      .def_property_readonly("view_began", &FrontEngine::view_began)
+      .def("heard", &FrontEngine::heard, "worker"_a)
       .def_property_readonly("buckets", &FrontEngine::buckets)
       .def_property_readonly("cut", [](const FrontEngine& e) { return pairs_of(e.cut()); })
       .def_property_readonly("memory", [](const FrontEngine& e) {

@@ -4,12 +4,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <unistd.h>
 
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
 #include "kith/launch/join.h"
-#include "python/src/remembering_transport.h"
+#include "python/src/ending_store.h"
+#include "python/src/waits.h"
 
 namespace kith::python {
 
@@ -25,25 +27,28 @@ struct EndInOwnProcess {
 // A world of this process, and a way to end all waits in it.
 class World {
  public:
-  explicit World(launch::World world)
-      : world_(std::make_unique<launch::World>(std::move(world))), transport_(world_->transport()) {}
+  explicit World(launch::World world);
 
   // REQUIRES, here and below: not closed.
   const launch::World& launch() const { return *world_; }
-  // The same as engines see it.
-  engine::World engine() {
-    engine::World seen = engine::seen_by_engine(*world_);
-    seen.transport = &transport_;
-    return seen;
-  }
+  comm::Store& store() { return store_; }
+  // The same as engines see it, with these members; none: those of the start. Only a worker that has become a
+  // member knows others.
+  engine::WorldParts engine(const std::vector<WorkerId>& members);
   // Ends the waits of every engine here, for good.
-  void cancel() { transport_.cancel(); }
+  void cancel() { waits_->cancel(); }
+  // This worker fails, or was interrupted: the store hears no more of it. So a job that goes on without it
+  // does not count as over.
+  void fail() { store_.end(); }
   // Leaves. REQUIRES: no engine is open here.
-  void close() { world_.reset(); }
+  void close();
 
  private:
   std::unique_ptr<launch::World> world_;
-  RememberingTransport transport_;
+  const std::shared_ptr<Waits> waits_ = std::make_shared<Waits>();
+  EndingStore store_;
+  std::unique_ptr<comm::Transport> transport_;
+  comm::ExtensibleTransport* extensible_ = nullptr;  // the transport, where newcomers can be taken in
 };
 
 struct JoinRequest {

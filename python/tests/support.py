@@ -17,6 +17,9 @@ import torch
 
 import kith
 
+if hasattr(torch, "compile"):
+    import torch._dynamo  # else every worker imports it by itself at its first step, which takes seconds
+
 DEVICE = torch.device(os.environ.get("KITH_TEST_DEVICE", "cpu"))
 # Programs that tests start find the same package, wherever they run.
 os.environ["PYTHONPATH"] = os.path.dirname(os.path.dirname(os.path.abspath(kith.__file__)))
@@ -44,7 +47,7 @@ def environment_of(worker, workers, store):
         "KITH_WORKER": str(worker),
         "KITH_WORKERS": str(workers),
         "KITH_STORE": str(store),
-        "KITH_LOCAL_RANK": str(worker),
+        "KITH_LOCAL_RANK": str(worker % workers),
         "KITH_LOCAL_WORKERS": str(workers),
     }
 
@@ -52,7 +55,10 @@ def environment_of(worker, workers, store):
 def _main(body, worker, workers, folder, arguments):
     status = 0
     try:
-        set_environment(environment_of(worker, workers, os.path.join(folder, "store")))
+        environment = environment_of(worker, workers, os.path.join(folder, "store"))
+        if worker >= workers:
+            environment["KITH_NEWCOMER"] = "1"
+        set_environment(environment)
         with kith.init(device=DEVICE) as world:
             result = body(world, *arguments)
         torch.save(result, os.path.join(folder, f"result{worker}"))
@@ -68,6 +74,41 @@ def start_workers(workers, folder, body, arguments=()):
     for process in processes:
         process.start()
     return processes
+
+
+def start_newcomer(worker, workers, folder, body, arguments=()):
+    """Worker number `worker` of a job that began with `workers`, which may run already."""
+    process = _fork.Process(target=_main, args=(body, worker, workers, folder, arguments))
+    process.start()
+    return process
+
+
+def run_with_newcomer(workers, ready, body, *arguments):
+    """As run_workers(), but one more comes when the event `ready` is set: the last result."""
+    with tempfile.TemporaryDirectory(prefix="kith-test-") as folder:
+        processes = start_workers(workers, folder, body, arguments)
+        try:
+            if ready.wait(LIMIT / 2):
+                processes.append(start_newcomer(workers, workers, folder, body, arguments))
+                processes[-1].join(LIMIT)
+        finally:
+            failed = len(processes) > workers and processes[-1].exitcode != 0
+            codes = finish_workers(processes, limit=5.0 if failed else LIMIT)  # the others may wait for it
+        return results_of(folder, codes)
+
+
+def results_of(folder, codes):
+    """By worker; Crash where one failed."""
+    workers = len(codes)
+    for worker in range(workers):
+        failure = os.path.join(folder, f"failure{worker}")
+        if os.path.exists(failure):
+            with open(failure) as file:
+                raise Crash(f"worker {worker} of {workers}:\n{file.read()}")
+    for worker, code in enumerate(codes):
+        if code != 0:
+            raise Crash(f"worker {worker} of {workers} ended with {code}")
+    return [load_result(folder, w) for w in range(workers)]
 
 
 def finish_workers(processes, limit=LIMIT):
@@ -89,15 +130,7 @@ def load_result(folder, worker):
 def run_workers(workers, body, *arguments):
     """body(world, *arguments) in every worker of a world; the results by rank."""
     with tempfile.TemporaryDirectory(prefix="kith-test-") as folder:
-        codes = finish_workers(start_workers(workers, folder, body, arguments))
-        for worker, code in enumerate(codes):
-            failure = os.path.join(folder, f"failure{worker}")
-            if os.path.exists(failure):
-                with open(failure) as file:
-                    raise Crash(f"worker {worker} of {workers}:\n{file.read()}")
-            if code != 0:
-                raise Crash(f"worker {worker} of {workers} ended with {code}")
-        return [load_result(folder, w) for w in range(workers)]
+        return results_of(folder, finish_workers(start_workers(workers, folder, body, arguments)))
 
 
 def run_alone(body, *arguments):

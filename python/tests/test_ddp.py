@@ -1,6 +1,7 @@
 """DDP's habits: a script of DDP's with three lines changed trains the same."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -23,12 +24,13 @@ CHANGES = (
 
 
 def free_ports():
-    """A port whose successor is free as well: kith's store is at MASTER_PORT + 1."""
+    """A port whose successor is free as well: kith's store is at MASTER_PORT + 1. Below those that the kernel gives to connections, so
+    that other tests do not get them in between."""
     while True:
+        port = random.randrange(20000, 32000)
         with socket.socket() as a, socket.socket() as b:
-            a.bind(("127.0.0.1", 0))
-            port = a.getsockname()[1]
             try:
+                a.bind(("127.0.0.1", port))
                 b.bind(("127.0.0.1", port + 1))
             except OSError:
                 continue

@@ -45,16 +45,26 @@ def step(world, opt, model):
 # ---- signals
 
 
+def interrupt_in_a_wait():
+    """Interrupts the main thread once it has been seen at one place, where it lets others run, for a while."""
+    place, times = None, 0
+    while times < 30:
+        frame = sys._current_frames()[threading.main_thread().ident]
+        found = frame.f_code, frame.f_lasti
+        place, times = found, times + 1 if found == place else 0
+        time.sleep(0.01)
+    interrupt_self()
+
+
 def interrupted_step(world, over, algorithm):
     opt, model = wrap(algorithm=algorithm, on_lost="carry_on")
     step(world, opt, model)
     if world.rank == 1:
         over.wait(PATIENCE)  # the neighbour waits in vain
         return None
-    timer = threading.Timer(0.3, interrupt_self)
-    timer.start()
     began = time.monotonic()
     try:
+        threading.Thread(target=interrupt_in_a_wait, daemon=True).start()
         # A step of awc needs what the neighbour published before it; the one after that it lacks.
         for _ in range(3):
             step(world, opt, model)
@@ -71,10 +81,9 @@ def interrupted_wrapping(world, over):
     if world.rank == 1:
         over.wait(PATIENCE)
         return None
-    timer = threading.Timer(0.3, interrupt_self)
-    timer.start()
     began = time.monotonic()
     try:
+        threading.Thread(target=interrupt_in_a_wait, daemon=True).start()
         wrap()
     except KeyboardInterrupt:
         return time.monotonic() - began
@@ -115,7 +124,8 @@ def other_threads(world, go):
 
 class Signals(unittest.TestCase):
     def test_an_interrupt_ends_a_step_that_waits(self):
-        for algorithm in ("awc", "atc", "allreduce"):
+        # On a GPU allreduce waits in a thread of autograd's, where Python sees no signals (docs/python.md, "Failures").
+        for algorithm in ("awc", "atc") if DEVICE.type == "cuda" else ("awc", "atc", "allreduce"):
             with self.subTest(algorithm=algorithm):
                 took, later = run_workers(2, interrupted_step, fork.Event(), algorithm)[0]
                 self.assertLess(took, PATIENCE / 4)
@@ -173,8 +183,9 @@ class Scripts(unittest.TestCase):
                 for process in processes:
                     process.send_signal(signal.SIGINT)
                 for process in processes:
-                    _, told = process.communicate(timeout=30)
-                    self.assertEqual(process.returncode, -signal.SIGINT, told)
+                    _, told = process.communicate(timeout=60)
+                    # 1: how a program of torch 2 ends of Ctrl-C, also without kith.
+                    self.assertIn(process.returncode, (-signal.SIGINT, 1), told)
                     self.assertIn("KeyboardInterrupt", told)
                     for word in ("Fatal", "terminate called", "Segmentation"):
                         self.assertNotIn(word, told)
@@ -209,6 +220,19 @@ def killed_neighbour(world, on_lost):
     return lost, time.monotonic() - began
 
 
+def going_on(world):
+    opt, model = wrap()
+    step(world, opt, model)
+    if world.rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while model.steps < 30:
+        step(world, opt, model)
+    spread = model.gather(world.rank)
+    with model.average():
+        pass
+    return model.members, model.report().view, spread, model.steps
+
+
 class Lost(unittest.TestCase):
     def run_with(self, on_lost):
         with tempfile.TemporaryDirectory(prefix="kith-test-") as folder:
@@ -221,6 +245,15 @@ class Lost(unittest.TestCase):
         self.assertIn("worker 1 is gone", told)
         self.assertIn("worker 0, step", told)
         self.assertLess(took, PATIENCE / 4)
+
+    def test_the_others_go_on_by_default(self):
+        with tempfile.TemporaryDirectory(prefix="kith-test-") as folder:
+            codes = finish_workers(start_workers(3, folder, going_on, ()))
+            self.assertEqual(codes, [-signal.SIGKILL, 0, 0])
+            for rank in (1, 2):
+                members, view, spread, steps = load_result(folder, rank)
+                self.assertEqual((members, view, steps), ([1, 2], 1, 30))
+                self.assertEqual(spread, [1.0, 2.0])
 
     def test_or_reported_where_that_is_asked(self):
         lost, took = self.run_with("carry_on")

@@ -100,7 +100,7 @@ class Words(unittest.TestCase):
             ("wire", "'bf17'", "bf16"),
             ("buffers: 'mixed'", "averaged, local"),
             ("non_finite: 'ignore'", "skip, use"),
-            ("on_lost: 'shrug'", "fail, carry_on"),
+            ("on_lost: 'shrug'", "fail, carry_on, reform"),
             ("shape", "the world has 1"),
             ("mix every", "0"),
             ("patience", "0"),

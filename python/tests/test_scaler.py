@@ -11,8 +11,35 @@ from support import DEVICE, MIXING, loss_of, main, make_net, run_alone, run_work
 STEPS, OVERFLOW = 6, (1, 2)  # rank, step
 PATIENCE = 20.0
 
+
+class StrictAdam(torch.optim.Adam):
+    """Refuses, as torch 2's own do, to step where a scaler has left its words."""
+
+    def step(self, closure=None):
+        assert not hasattr(self, "grad_scale") and not hasattr(self, "found_inf")
+        return super().step(closure)
+
+
+class ScalingAdam(torch.optim.Adam):
+    """Knows of scalers, as torch's do with fused=True: does nothing where found_inf says so."""
+
+    _step_supports_amp_scaling = True
+
+    def step(self, closure=None):
+        scale = getattr(self, "grad_scale", None)
+        if bool(self.found_inf.item()):
+            return None
+        if scale is not None:
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        parameter.grad.div_(float(scale))
+        return super().step(closure)
+
+
 OPTIMIZERS = {
-    "wrapped": lambda p: torch.optim.Adam(p, lr=0.01),
+    "wrapped": lambda p: StrictAdam(p, lr=0.01),
+    "scaling": lambda p: torch.optim.Adam(p, lr=0.01, fused=True) if DEVICE.type == "cuda" else ScalingAdam(p, lr=0.01),
     "fused": lambda p: kith.optim.Adam(p, lr=0.01, betas=(0.9, 0.999)),
 }
 

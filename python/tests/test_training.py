@@ -285,7 +285,26 @@ def loader_processes(world):
     return model.steps, model.report().lost
 
 
+def compiled(world, compiles, fused):
+    net = make_net()
+    if compiles:
+        net = torch.compile(net, backend="aot_eager")
+    opt = (kith.optim.AdamW if fused else torch.optim.AdamW)(net.parameters(), lr=0.01)
+    model = wrap(net, opt, topology="exp")
+    for t in range(6):
+        opt.zero_grad(set_to_none=True)
+        loss_of(model, world.rank, t).backward()
+        opt.step()
+    return vector(net)
+
+
 class Habits(unittest.TestCase):
+    @unittest.skipUnless(hasattr(torch, "compile"), "this torch has no torch.compile")
+    def test_compiled_modules_step_as_others(self):
+        for fused in (False, True):
+            for a, b in zip(run_workers(2, compiled, True, fused), run_workers(2, compiled, False, fused)):
+                self.assertLess((a - b).abs().max().item(), 1e-12)
+
     def test_schedulers_closures_and_groups(self):
         for start, end, rates, losses in run_workers(2, habits):
             self.assertEqual(rates, [[0.1, 0.01], [0.05, 0.005], [0.025, 0.0025]])
