@@ -234,4 +234,5 @@ def main():
                     print(f"step {step + 1}  validation loss {loss:.4f}  {total:.1f} s", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,9 @@
 Every run is kept in FOLDER/RATE/NAME and not run again; --report puts together what is there. The target is the final validation loss
 of plain DDP. A method's time is the seconds of training, without evaluations, until its evaluations (straight lines between them) come
 down to the target plus --tolerance. The peer is the fastest of the three that gets there. Ends with goal lines.
+
+For slow links there are three more, which run when --only names them: differences by the codec int8, and the outer loops diloco and noloco.
+    bench/cluster/time_to_loss.py --out FOLDER --rate 100mbit --only ddp --only ddp-fp16 --only ddp-powersgd --only kith-int8
 """
 import argparse
 import os
@@ -28,7 +31,13 @@ KITH = {
     "kith": ["algorithm.name=awc", "topology.name=aer", "wire.type=bf16"],
     "kith-allreduce": ["algorithm.name=allreduce", "wire.type=fp32"],  # DDP's mathematics: a check, and no part of the goal
 }
+FAR = {
+    "kith-int8": ["algorithm.name=awc", "topology.name=aer", "wire.codec=int8"],
+    "diloco": ["algorithm.name=diloco", "topology.name=complete", "algorithm.trigger=every 50"],
+    "noloco": ["algorithm.name=noloco", "topology.name=matching", "algorithm.trigger=every 50"],
+}
 GOALS = {"200mbit": 0.40, "1gbit": 0.65, "10gbit": 1.0}
+SPEED_GOALS = {"100mbit": ("kith-int8", 4.0)}  # iterations of the fastest DDP that one of this takes the place of, at least
 EVALUATIONS = 12
 AGREE = 0.02  # final losses of DDP and of kith's all-reduce, which do the same sums in another order
 
@@ -39,7 +48,7 @@ def parse():
     parser.add_argument("--python", default="/usr/bin/python3", help="one with torch")
     parser.add_argument("--out", required=True, help="keeps the runs there")
     parser.add_argument("--rate", action="append", default=[], help="of each host's link; repeatable (default: 200mbit, 1gbit, 10gbit)")
-    parser.add_argument("--only", action="append", default=[], choices=[*HOOKS, *KITH], help="these alone; repeatable")
+    parser.add_argument("--only", action="append", default=[], choices=[*HOOKS, *KITH, *FAR], help="these alone; repeatable")
     parser.add_argument("--steps", type=int, default=400, help="of DDP")
     parser.add_argument("--more", action="append", default=[], metavar="NAME=FACTOR",
                         help="a method's steps over DDP's (default: kith=1.3, ddp-powersgd=1.25, else 1)")
@@ -52,8 +61,8 @@ def parse():
     options.factors = {"kith": 1.3, "ddp-powersgd": 1.25}
     for more in options.more:
         name, _, factor = more.partition("=")
-        if name not in HOOKS and name not in KITH:
-            parser.error(f"--more: '{name}' is none of {', '.join([*HOOKS, *KITH])}")
+        if name not in HOOKS and name not in KITH and name not in FAR:
+            parser.error(f"--more: '{name}' is none of {', '.join([*HOOKS, *KITH, *FAR])}")
         options.factors[name] = float(factor)
     return options
 
@@ -66,7 +75,7 @@ def command_of(options, rate, name, run):
         command += [options.python, os.path.join(HERE, "ddp_gpt.py"), "--run", run, "--text", TEXT, "--hook", HOOKS[name]]
     else:
         command += [os.path.abspath(options.kith), "train", "--out", run]
-        settings += KITH[name] + (options.set_kith if name == "kith" else [])
+        settings += {**KITH, **FAR}[name] + (options.set_kith if name == "kith" else [])
     for setting in settings:
         command += ["--set", setting]
     return command
@@ -98,7 +107,7 @@ def time_of(points, target):
 
 def report(options, rate):
     runs = os.path.join(options.out, rate)
-    curves = {name: curve(os.path.join(runs, name)) for name in [*HOOKS, *KITH] if os.path.exists(os.path.join(runs, name + ".command"))}
+    curves = {name: curve(os.path.join(runs, name)) for name in [*HOOKS, *KITH, *FAR] if os.path.exists(os.path.join(runs, name + ".command"))}
     if not curves.get("ddp"):
         print(f"\n{rate}: no run of ddp to take the target from")
         return
@@ -111,6 +120,11 @@ def report(options, rate):
         times[name] = time_of(points, target)
         reached = "never" if times[name] is None else f"{times[name]:.1f}"
         print(f"  {name:16s} {steps:6d} {1e3 * seconds / steps:8.1f}    {loss:8.4f}  {reached:>8s}")
+    if rate in SPEED_GOALS and SPEED_GOALS[rate][0] in curves:
+        name, goal = SPEED_GOALS[rate]
+        step = {each: points[-1][1] / points[-1][0] for each, points in curves.items()}
+        ratio = min(step[each] for each in HOOKS if each in step) / step[name]
+        print(f"goal iteration-speed-{rate} {ratio:.3g} {goal} {'met' if ratio >= goal else 'missed'}")
     if "kith-allreduce" in curves:
         apart = abs(curves["kith-allreduce"][-1][2] - curves["ddp"][-1][2])
         print(f"  check: kith's all-reduce and DDP end {apart:.4f} apart ({'as they should' if apart <= AGREE else 'NOT THE SAME JOB'})")

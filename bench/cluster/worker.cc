@@ -47,13 +47,13 @@ class Surroundings {
   }
 
  private:
-  static engine::World world_in(const launch::World& joined, telemetry::Sink* trace) {
-    engine::World world = engine::seen_by_engine(joined);
+  static engine::WorldParts world_in(const launch::World& joined, telemetry::Sink* trace) {
+    engine::WorldParts world = engine::seen_by_engine(joined);
     world.trace = trace;
     return world;
   }
 
-  const engine::World& together() {
+  const engine::WorldParts& together() {
     if (!together_) {
       together_.emplace(launch::join(assignment_, {.backend = options_.transport, .log = &log_}));
       together_world_ = world_in(*together_, trace_.get());
@@ -67,9 +67,9 @@ class Surroundings {
   StderrLog log_;
   std::unique_ptr<telemetry::Sink> trace_;
   launch::World alone_;
-  engine::World alone_world_;
+  engine::WorldParts alone_world_;
   std::optional<launch::World> together_;
-  engine::World together_world_;
+  engine::WorldParts together_world_;
 };
 
 int serve(const WorkerOptions& options) {

@@ -48,7 +48,7 @@ train::Options options_for(const std::string& mode, const graph::Shape& shape) {
   return options;
 }
 
-Contestant::Contestant(const engine::World& world, Rank rank, const Problem& problem,
+Contestant::Contestant(const engine::WorldParts& world, Rank rank, const Problem& problem,
                        const train::Options& options)
     : world_(world),
       net_(make_net(problem)),

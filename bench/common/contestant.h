@@ -6,7 +6,7 @@
 
 #include "bench/common/lap.h"
 #include "bench/common/problem.h"
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
 #include "kith/train/data_parallel.h"
 
 namespace kith::bench {
@@ -23,7 +23,8 @@ train::Options options_for(const std::string& mode, const graph::Shape& shape);
 // A model, its wrapper and worker `rank`'s share of the data. The world outlives it.
 class Contestant {
  public:
-  Contestant(const engine::World& world, Rank rank, const Problem& problem, const train::Options& options);
+  Contestant(const engine::WorldParts& world, Rank rank, const Problem& problem,
+             const train::Options& options);
 
   train::DecentralizedDataParallel& model() { return model_; }
 
@@ -31,7 +32,7 @@ class Contestant {
   Lap run(int untimed, int timed);
 
  private:
-  const engine::World& world_;
+  const engine::WorldParts& world_;
   torch::nn::Sequential net_;
   train::DecentralizedDataParallel model_;
   const torch::Tensor x_;

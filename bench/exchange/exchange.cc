@@ -1,5 +1,6 @@
 // A 25 MB neighbour exchange plus mix: kith over shared memory against Gloo over loopback TCP, the same
-// workers, vectors and schedule, in alternating blocks of one run.
+// workers, vectors and schedule, in alternating blocks of one run. Then the mean of a group: over shards
+// against reading every member.
 
 #include <algorithm>
 #include <cstdio>
@@ -21,8 +22,8 @@
 #include "kith/base/text.h"
 #include "kith/comm/file_store.h"
 #include "kith/comm/registry.h"
-#include "kith/gossip/collective.h"
 #include "kith/gossip/mixer.h"
+#include "kith/gossip/tree.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
 
 namespace kith::bench {
@@ -32,10 +33,56 @@ constexpr std::size_t kCount = 25'000'000 / sizeof(float);
 constexpr int kBlocks = 5;
 constexpr auto kTimeout = std::chrono::seconds(60);
 
+// Of two that take turns: milliseconds per round of the slowest worker, one per block.
 struct Timings {
-  std::vector<double> kith;  // milliseconds per round of the slowest worker, one per block
-  std::vector<double> gloo;
+  std::vector<double> kith;
+  std::vector<double> other;
 };
+
+comm::TransportOptions transport_options(int rank, const Members& members, comm::Store& store) {
+  comm::TransportOptions options;
+  options.self = WorkerId{rank};
+  options.workers = members.workers;
+  options.store = &store;
+  return options;
+}
+
+graph::ScheduleOptions schedule_options(const std::string& topology, int size) {
+  graph::ScheduleOptions options;
+  options.topology = topology;
+  options.shape = graph::Shape::single_node(size);
+  return options;
+}
+
+// Starts everybody together and times the slowest.
+class Meter {
+ public:
+  Meter(comm::Transport& transport, const Members& members, kernels::Kernels<float>& kernels)
+      : tree_(transport, members, kernels, clock_, {"meter", 1, kTimeout}) {}
+
+  template <class Body>
+  double milliseconds(Body body) {
+    slowest(0);
+    const Clock::Time before = clock_.now();
+    body();
+    return slowest(seconds(clock_.now() - before) * 1e3);
+  }
+
+ private:
+  double slowest(double value) {
+    const auto all = tree_.gather(value, clock_.now() + kTimeout);
+    return *std::max_element(all.begin(), all.end());
+  }
+
+  const SteadyClock clock_;
+  gossip::Tree<float> tree_;
+};
+
+void fill(std::span<float> values, int rank) {
+  Rng rng(hash_words(7, rank));
+  for (float& value : values)
+    value = static_cast<float>(rng.uniform() * 2 - 1);
+}
 
 class Worker {
  public:
@@ -43,17 +90,15 @@ class Worker {
       : rank_(rank),
         store_(folder + "/kith"),
         members_(Members::first(size)),
-        transport_(comm::make_transport("shm", transport_options(rank))),
+        transport_(comm::make_transport("shm", transport_options(rank, members_, store_))),
         kernels_(kernels::make_cpu_kernels<float>()),
-        schedule_(graph::make_schedule(schedule_options(size))),
-        mixer_(*transport_, *schedule_, members_, *kernels_, clock_, mixer_options()),
-        meter_(*transport_, members_, *kernels_, clock_, {"meter", 1, kTimeout}),
+        schedule_(graph::make_schedule(schedule_options("exp", size))),
+        mixer_(*transport_, *schedule_, members_, *kernels_, clock_, {.count = kCount}),
+        meter_(*transport_, members_, *kernels_),
         gloo_(rank, size, folder + "/gloo"),
         mine_(kCount),
         theirs_(kCount) {
-    Rng rng(hash_words(7, rank));
-    for (float& value : mine_)
-      value = static_cast<float>(rng.uniform() * 2 - 1);
+    fill(mine_, rank);
     std::memcpy(mixer_.values().data(), mine_.data(), kCount * sizeof(float));
     mixer_.start();
     run_kith(1);  // both warm their pages and sockets
@@ -64,46 +109,14 @@ class Worker {
   Timings measure(int rounds) {
     Timings timings;
     for (int block = 0; block < kBlocks; ++block) {
-      timings.kith.push_back(timed([&] { run_kith(rounds); }) / rounds);
-      timings.gloo.push_back(timed([&] { run_gloo(rounds); }) / rounds);
+      timings.kith.push_back(meter_.milliseconds([&] { run_kith(rounds); }) / rounds);
+      timings.other.push_back(meter_.milliseconds([&] { run_gloo(rounds); }) / rounds);
       verify();
     }
     return timings;
   }
 
  private:
-  comm::TransportOptions transport_options(int rank) {
-    comm::TransportOptions options;
-    options.self = WorkerId{rank};
-    options.workers = members_.workers;
-    options.store = &store_;
-    return options;
-  }
-  static graph::ScheduleOptions schedule_options(int size) {
-    graph::ScheduleOptions options;
-    options.topology = "exp";
-    options.shape = graph::Shape::single_node(size);
-    return options;
-  }
-  static gossip::MixerOptions mixer_options() {
-    gossip::MixerOptions options;
-    options.count = kCount;
-    return options;
-  }
-
-  double slowest(double value) {
-    const auto all = meter_.gather(value, clock_.now() + kTimeout);
-    return *std::max_element(all.begin(), all.end());
-  }
-
-  template <class Body>
-  double timed(Body body) {
-    slowest(0);  // everybody begins together
-    const Clock::Time before = clock_.now();
-    body();
-    return slowest(seconds(clock_.now() - before) * 1e3);
-  }
-
   void run_kith(int rounds) {
     for (int i = 0; i < rounds; ++i)
       mixer_.round(clock_.now() + kTimeout);
@@ -137,30 +150,79 @@ class Worker {
   const std::unique_ptr<kernels::Kernels<float>> kernels_;
   const std::unique_ptr<graph::Schedule> schedule_;
   gossip::Mixer<float> mixer_;
-  gossip::Collective<float> meter_;
+  Meter meter_;
   GlooExchange gloo_;
   std::vector<float> mine_;
   std::vector<float> theirs_;
   std::int64_t gloo_round_ = 0;
 };
 
+// The mean of everybody: each worker sums a shard, against each reading all vectors.
+class GroupWorker {
+ public:
+  GroupWorker(int rank, int size, const std::string& folder)
+      : store_(folder + "/kith"),
+        members_(Members::first(size)),
+        transport_(comm::make_transport("shm", transport_options(rank, members_, store_))),
+        kernels_(kernels::make_cpu_kernels<float>()),
+        schedule_(graph::make_schedule(schedule_options("complete", size))),
+        sums_(*transport_, *schedule_, members_, *kernels_, clock_, {.name = "sums", .count = kCount}),
+        reads_(*transport_, *schedule_, members_, *kernels_, clock_,
+               {.name = "reads", .count = kCount, .sums_groups = false}),
+        meter_(*transport_, members_, *kernels_) {
+    for (gossip::Mixer<float>* mixer : {&sums_, &reads_}) {
+      fill(mixer->values(), rank);
+      mixer->start();
+      mixer->round(clock_.now() + kTimeout);
+    }
+    if (std::memcmp(sums_.values().data(), reads_.values().data(), kCount * sizeof(float)) != 0)
+      throw Error("the two means have different bits", cat("worker ", rank));
+  }
+
+  Timings measure(int rounds) {
+    Timings timings;
+    const auto per_round = [&](gossip::Mixer<float>& mixer) {
+      return meter_.milliseconds([&] {
+        for (int i = 0; i < rounds; ++i)
+          mixer.round(clock_.now() + kTimeout);
+      }) / rounds;
+    };
+    for (int block = 0; block < kBlocks; ++block) {
+      timings.kith.push_back(per_round(sums_));
+      timings.other.push_back(per_round(reads_));
+    }
+    return timings;
+  }
+
+ private:
+  const SteadyClock clock_;
+  comm::FileStore store_;
+  const Members members_;
+  const std::unique_ptr<comm::Transport> transport_;
+  const std::unique_ptr<kernels::Kernels<float>> kernels_;
+  const std::unique_ptr<graph::Schedule> schedule_;
+  gossip::Mixer<float> sums_, reads_;
+  Meter meter_;
+};
+
 void write_timings(const std::string& file, const Timings& timings) {
   std::ofstream out(file);
   for (std::size_t b = 0; b < timings.kith.size(); ++b)
-    out << timings.kith[b] << " " << timings.gloo[b] << "\n";
+    out << timings.kith[b] << " " << timings.other[b] << "\n";
 }
 
 Timings read_timings(const std::string& file) {
   Timings timings;
   std::ifstream in(file);
-  for (double kith = 0, gloo = 0; in >> kith >> gloo;) {
+  for (double kith = 0, other = 0; in >> kith >> other;) {
     timings.kith.push_back(kith);
-    timings.gloo.push_back(gloo);
+    timings.other.push_back(other);
   }
   return timings;
 }
 
 // Runs `size` processes; worker 0 leaves the timings in a file. Throws when any of them fails.
+template <class Contest>
 Timings run(int size, int rounds) {
   const TempFolder temporary("kith-exchange");
   const std::string& folder = temporary.path();
@@ -174,7 +236,7 @@ Timings run(int size, int rounds) {
     }
     int code = 0;
     try {
-      Worker worker(rank, size, folder);
+      Contest worker(rank, size, folder);
       const Timings timings = worker.measure(rounds);
       if (rank == 0) write_timings(folder + "/timings", timings);
     } catch (const std::exception& error) {
@@ -194,23 +256,35 @@ Timings run(int size, int rounds) {
   return timings;
 }
 
+// One line of a table, and its measures. Returns how many times as long the other takes.
+Summary compare(Report& report, int size, const Timings& timings, const std::string& mine,
+                const std::string& other) {
+  std::vector<double> ratios;
+  for (std::size_t b = 0; b < timings.kith.size(); ++b)
+    ratios.push_back(timings.other[b] / timings.kith[b]);
+  const Summary first = summarise(timings.kith), second = summarise(timings.other), ratio = summarise(ratios);
+  std::printf("%7d   %8.2f [%7.2f, %7.2f]   %8.2f [%7.2f, %7.2f]   %8.2f [%.2f, %.2f]\n", size, first.median,
+              first.low, first.high, second.median, second.low, second.high, ratio.median, ratio.low,
+              ratio.high);
+  report.measure(cat(mine, "_", size), first, "ms");
+  report.measure(cat(other, "_", size), second, "ms");
+  report.measure(cat(mine == "kith" ? "ratio_" : "group_ratio_", size), ratio, "");
+  return ratio;
+}
+
 int main_of(const Options& options) {
   Report report("exchange");
+  const int rounds = options.quick ? 8 : 20;
   std::printf("25 MB exchange + mix with a neighbour (topology exp), ms per round of the slowest worker\n");
   std::printf("workers      kith median [p10, p90]      Gloo median [p10, p90]   ratio per block: median\n");
   for (int size : {2, 4, 8}) {
-    const Timings timings = run(size, options.quick ? 8 : 20);
-    std::vector<double> ratios;
-    for (std::size_t b = 0; b < timings.kith.size(); ++b)
-      ratios.push_back(timings.gloo[b] / timings.kith[b]);
-    const Summary kith = summarise(timings.kith), gloo = summarise(timings.gloo), ratio = summarise(ratios);
-    std::printf("%7d   %8.2f [%7.2f, %7.2f]   %8.2f [%7.2f, %7.2f]   %8.2f [%.2f, %.2f]\n", size, kith.median,
-                kith.low, kith.high, gloo.median, gloo.low, gloo.high, ratio.median, ratio.low, ratio.high);
-    report.measure(cat("kith_", size), kith, "ms");
-    report.measure(cat("gloo_", size), gloo, "ms");
-    report.measure(cat("ratio_", size), ratio, "");
+    const Summary ratio = compare(report, size, run<Worker>(size, rounds), "kith", "gloo");
     report.at_least(cat("exchange.over_gloo_", size, "_workers"), ratio.median, size == 2 ? 7 : 1);
   }
+  std::printf("25 MB mean of everybody (topology complete), ms per round of the slowest worker\n");
+  std::printf("workers   over shards median [p10, p90]   every vector median [p10, p90]   ratio\n");
+  for (int size : {4, 6, 8})
+    compare(report, size, run<GroupWorker>(size, rounds), "shards", "vectors");
   return report.finish(options);
 }
 

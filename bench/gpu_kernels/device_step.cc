@@ -7,6 +7,8 @@
 #include "kith/base/error.h"
 #include "kith/base/rng.h"
 #include "kith/base/text.h"
+#include "kith/kernels/codec.h"
+#include "kith/kernels/cuda/cuda_codec.h"
 #include "kith/kernels/cuda/device.h"
 #include "kith/kernels/int8.h"
 #include "kith/kernels/reference/reference_kernels.h"
@@ -44,16 +46,21 @@ std::vector<E> download(const void* from, std::size_t count) {
 
 }  // namespace
 
-DeviceStep::DeviceStep(std::vector<Tensor> model, DType wire) : model_(std::move(model)), wire_(wire) {
+DeviceStep::DeviceStep(std::vector<Tensor> model, DType wire, const std::string& codec)
+    : model_(std::move(model)), wire_(wire) {
   for (const Tensor& tensor : model_) {
     first_block_.push_back(blocks_);
     blocks_ += kernels::int8_blocks(tensor.count);
     count_ += tensor.count;
   }
   model_at_[0] = vector(0);
-  model_at_[1] = wire == DType::f32 ? vector(0) : model_at_[0];
-  slot_ = make_slot();
-  peer_ = make_slot();
+  model_at_[1] = wire == DType::f32 && codec.empty() ? vector(0) : model_at_[0];
+  if (codec.empty()) {
+    slot_ = make_slot();
+    peer_ = make_slot();
+  } else {
+    make_replicas(codec);
+  }
   m_ = vector(3);
   v_ = vector(kSecondMoments);
   accumulator_ = vector(5);
@@ -61,6 +68,27 @@ DeviceStep::DeviceStep(std::vector<Tensor> model, DType wire) : model_(std::move
     gradients_.push_back(reinterpret_cast<float*>(own(tensor.count * sizeof(float)).get()));
     fill(gradients_.back(), tensor.count, 2);
   }
+}
+
+void DeviceStep::make_replicas(const std::string& codec) {
+  codec_ = codec;
+  codec_kernels_ = kernels::make_cuda_codec_kernels<float>(codec);
+  message_bytes_ = kernels::make_codec<float>(codec)->bytes(count_);
+  message_ = own(message_bytes_).get();
+  peer_message_ = own(message_bytes_).get();
+  published_ = vector(0);
+  replica_ = vector(0);
+  peer_replica_ = vector(2);
+  codec_kernels_->encode(vector(5), peer_replica_, count_, 1, peer_message_);
+  write_message();
+}
+
+void DeviceStep::take_message() {
+  if (codec_kernels_) codec_kernels_->add(peer_message_, 1, peer_replica_, count_);
+}
+
+void DeviceStep::write_message() {
+  if (codec_kernels_) codec_kernels_->encode(published_, replica_, count_, 2, message_);
 }
 
 std::shared_ptr<std::byte> DeviceStep::own(std::size_t bytes) {
@@ -85,6 +113,7 @@ DeviceStep::Slot DeviceStep::make_slot() {
 }
 
 std::size_t DeviceStep::payload_bytes() const {
+  if (codec_kernels_) return message_bytes_;
   if (wire_ != DType::i8) return count_ * size_of(wire_);
   return kernels::int8_scales_at(count_) + blocks_ * sizeof(float);
 }
@@ -93,7 +122,11 @@ double DeviceStep::bytes(std::int64_t step) const {
   // Reads: the model, the gradient, m, v, the accumulator. Writes: the model, the accumulator.
   double vectors = 7;
   if (step % kCommitEvery == 0) vectors += 2;
-  const double exchanged = wire_ == DType::f32 ? 1 : 2;  // the neighbour's read; the own copy written
+  // With a codec: both replicas read, the copy written; it and its replica read, the replica written; the
+  // neighbour's replica read and written.
+  if (codec_kernels_) vectors += 8;
+  // The neighbour's read; the own copy written.
+  const double exchanged = wire_ == DType::f32 && !codec_kernels_ ? 1 : 2;
   return vectors * sizeof(float) * static_cast<double>(count_) +
          exchanged * static_cast<double>(payload_bytes());
 }
@@ -109,11 +142,17 @@ Pass<float> DeviceStep::pass(const Tensor& tensor, std::int64_t step, std::vecto
   };
   float* const now = model_at_[step % 2] + first;
   float* const next = model_at_[(step + 1) % 2] + first;
-  sources.push_back({place(peer_), wire_, 0.5, scales(peer_)});
-  if (wire_ == DType::f32) {
+  if (codec_kernels_) {
+    // x + (x^_peer - x^) / 2
+    sources.push_back({peer_replica_ + first, DType::f32, 0.5});
+    sources.push_back({replica_ + first, DType::f32, -0.5});
+    sources.push_back({now, DType::f32, 1});
+  } else if (wire_ == DType::f32) {
+    sources.push_back({place(peer_), wire_, 0.5, scales(peer_)});
     sources.push_back({now, DType::f32, 0.5});
   } else {
     // x + (q_peer - q) / 2 with q = x as published
+    sources.push_back({place(peer_), wire_, 0.5, scales(peer_)});
     sources.push_back({now, DType::f32, -0.5, nullptr, wire_});
     sources.push_back({now, DType::f32, 1});
   }
@@ -122,6 +161,7 @@ Pass<float> DeviceStep::pass(const Tensor& tensor, std::int64_t step, std::vecto
   adam.step = step;
   Pass<float> made;
   made.to.values = next;
+  if (codec_kernels_) made.to = {next, published_ + first, DType::f32, nullptr};
   if (wire_ != DType::f32) made.to = {next, place(slot_), wire_, scales(slot_)};
   made.mix = {sources};
   made.gradient = {gradients_[index]};
@@ -132,6 +172,12 @@ Pass<float> DeviceStep::pass(const Tensor& tensor, std::int64_t step, std::vecto
 }
 
 void DeviceStep::run(kernels::Kernels<float>& kernels, std::int64_t step, std::size_t per_launch) {
+  take_message();
+  run_passes(kernels, step, per_launch);
+  write_message();
+}
+
+void DeviceStep::run_passes(kernels::Kernels<float>& kernels, std::int64_t step, std::size_t per_launch) {
   std::vector<std::vector<Source>> sources(model_.size());
   std::vector<Pass<float>> passes;
   for (std::size_t i = 0; i < model_.size(); ++i) {
@@ -151,6 +197,7 @@ void DeviceStep::verify(kernels::Kernels<float>& kernels) {
       std::vector<std::vector<std::byte>> bytes;
     };
     std::vector<Sample> samples(model_.size());
+    take_message();
     // Copies of what the pass reads, before it runs; up to 160 whole blocks of every tensor.
     for (std::size_t i = 0; i < samples.size(); ++i) {
       Sample& s = samples[i];
@@ -170,7 +217,7 @@ void DeviceStep::verify(kernels::Kernels<float>& kernels) {
       for (float*& state : s.pass.state)
         state = reinterpret_cast<float*>(copy(state, count * sizeof(float)));
     }
-    run(kernels, step);
+    run_passes(kernels, step, model_.size());
     for (std::size_t i = 0; i < samples.size(); ++i) {
       Sample& s = samples[i];
       const std::size_t count = s.pass.count;
@@ -190,7 +237,27 @@ void DeviceStep::verify(kernels::Kernels<float>& kernels) {
             cat("wire ", name_of(wire_)));
       }
     }
+    if (codec_kernels_) verify_codec();
+    write_message();
   }
+}
+
+void DeviceStep::verify_codec() const {
+  const std::size_t count = std::min<std::size_t>(count_, 1'000'003);
+  const std::size_t bytes = kernels::make_codec<float>(codec_)->bytes(count);
+  const auto published = download<float>(published_, count);
+  auto replica = download<float>(replica_, count);
+  std::vector<std::byte> message(bytes);
+  const auto on_replica = kernels::cuda::allocate(count * sizeof(float)),
+             on_message = kernels::cuda::allocate(bytes);
+  require(cudaMemcpy(on_replica.get(), replica_, count * sizeof(float), cudaMemcpyDeviceToDevice), "a copy");
+  kernels::make_host_codec_kernels<float>(codec_)->encode(published.data(), replica.data(), count, 7,
+                                                          message.data());
+  codec_kernels_->encode(published_, reinterpret_cast<float*>(on_replica.get()), count, 7, on_message.get());
+  if (download<std::byte>(on_message.get(), bytes) != message)
+    throw Error("another message than the host's", cat("codec ", codec_));
+  if (download<float>(on_replica.get(), count) != replica)
+    throw Error("another replica than the host's", cat("codec ", codec_));
 }
 
 }  // namespace kith::bench

@@ -1,7 +1,7 @@
 // gpu_kernels: mix with one neighbour + accumulated AdamW + publish on GPT-2 small's parameters in one
 // launch, against the copy bandwidth of the same GPU in the same run, against separate PyTorch operations,
-// and with rounded wires. Times are medians over periods of 4 steps (one of which commits), by the device's
-// own clock; the variants take turns.
+// with rounded wires, and with encoded differences and replicas. Times are medians over periods of 4 steps
+// (one of which commits), by the device's own clock; the variants take turns.
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -76,7 +76,14 @@ int run(const Options& options) {
   const auto kernels = kernels::make_cuda_kernels<float>();
   const std::vector<Tensor> model = gpt2_small();
   DeviceStep f32(model, DType::f32), bf16(model, DType::bf16), i8(model, DType::i8);
+  const std::vector<std::string> codecs{"int8", "qsgd 4",     "qsgd-max 4",
+                                        "sign", "top-k 0.01", "random-k 0.01"};
+  std::vector<std::unique_ptr<DeviceStep>> coded;
+  for (const std::string& codec : codecs)
+    coded.push_back(std::make_unique<DeviceStep>(model, DType::f32, codec));
   for (DeviceStep* step : {&f32, &bf16, &i8})
+    step->verify(*kernels);
+  for (const auto& step : coded)
     step->verify(*kernels);
   std::printf("%s, %d multiprocessors; %zu parameters in %zu tensors; results verified\n", device.name,
               device.multiProcessorCount, f32.count(), model.size());
@@ -105,6 +112,10 @@ int run(const Options& options) {
       {"fp32, step that rests", f32.bytes(1), [&] { f32.run(*kernels, 1); }},
       {"fp32, step that commits", f32.bytes(kCommitEvery), [&] { f32.run(*kernels, kCommitEvery); }},
   };
+  const std::size_t first_coded = modes.size();
+  for (std::size_t k = 0; k < codecs.size(); ++k)
+    modes.push_back({cat(codecs[k], ", replicas"), bytes_of(*coded[k]), [&, k] { period(*coded[k], kAll); },
+                     kCommitEvery});
   Stopwatch watch;
   const int rounds = options.quick ? 20 : 60;
   for (int round = -5; round < rounds; ++round) {
@@ -143,6 +154,13 @@ int run(const Options& options) {
   report.at_most("gpu_kernels.bf16_time", modes[2].median() / fused, 1.05);
   report.at_least("gpu_kernels.int8_payload", smaller(i8), 3.5);
   report.at_most("gpu_kernels.int8_time", modes[3].median() / fused, 1.05);
+  std::printf("with replicas, over fp32: time, and bytes counted\n");
+  for (std::size_t k = 0; k < codecs.size(); ++k) {
+    const Mode& mode = modes[first_coded + k];
+    std::printf("%-26s %10.3f %10.3f   payload %.1f times smaller\n", codecs[k].c_str(),
+                mode.median() / fused, mode.bytes / modes[1].bytes, smaller(*coded[k]));
+    report.measure(cat(mode.name, " over fp32"), mode.median() / fused, "");
+  }
   return report.finish(options);
 }
 

@@ -68,7 +68,7 @@ Lesson make_lesson(const GpuJob& job, int rank) {
 
 }  // namespace
 
-Trainee::Trainee(const engine::World& world, const GpuJob& job, const std::string& mode)
+Trainee::Trainee(const engine::WorldParts& world, const GpuJob& job, const std::string& mode)
     : world_(world), job_(job) {
   Lesson lesson = make_lesson(job, world.rank());
   net_ = std::move(lesson.net);

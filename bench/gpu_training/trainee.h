@@ -8,7 +8,7 @@
 
 #include "bench/common/lap.h"
 #include "bench/gpu_training/job.h"
-#include "kith/engine/world.h"
+#include "kith/engine/world_parts.h"
 #include "kith/train/data_parallel.h"
 
 namespace kith::bench {
@@ -17,7 +17,7 @@ namespace kith::bench {
 // The world outlives it.
 class Trainee {
  public:
-  Trainee(const engine::World& world, const GpuJob& job, const std::string& mode);
+  Trainee(const engine::WorldParts& world, const GpuJob& job, const std::string& mode);
 
   // Everybody meets and steps `untimed` times; then the clock runs for `timed` steps, until the device has
   // done them all. The host never waits for the device in between. REQUIRES: timed > 0.
@@ -30,7 +30,7 @@ class Trainee {
   void step(Lap& lap);
   void wait_for_device() const;
 
-  const engine::World& world_;
+  const engine::WorldParts& world_;
   const GpuJob job_;
   std::shared_ptr<torch::nn::Module> net_;
   std::function<torch::Tensor()> loss_;  // a forward pass

@@ -31,7 +31,8 @@ int serve(const GpuWorkerOptions& options) {
   if (options.workers == 1) transport_options.world = comm::InprocWorld::create(1);
   const auto transport =
       comm::make_transport(options.workers == 1 ? "inproc" : options.job.backend, transport_options);
-  const engine::World world{transport.get(), &store, Members::first(options.workers), &clock, &log, nullptr};
+  const engine::WorldParts world{transport.get(), &store, Members::first(options.workers),
+                                 &clock,          &log,   nullptr};
 
   std::map<std::string, std::unique_ptr<Trainee>> trainees;
   while (const std::optional<Order> order = next_order(std::cin)) {

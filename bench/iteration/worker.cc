@@ -17,7 +17,7 @@ namespace {
 
 // Bytes per parameter of accumulated AdamW with the alternating layout: what the engine holds, plus the
 // gradient.
-std::string memory(const engine::World& world, const Problem& problem) {
+std::string memory(const engine::WorldParts& world, const Problem& problem) {
   torch::nn::Sequential net = make_net(problem);
   train::Options options = options_for("exp", shape_for("exp", world.size()));
   options.name = "memory";
@@ -39,7 +39,8 @@ int serve(const WorkerOptions& options) {
   transport_options.store = &store;
   transport_options.log = &log;
   const auto transport = comm::make_transport("shm", transport_options);
-  const engine::World world{transport.get(), &store, Members::first(options.workers), &clock, &log, nullptr};
+  const engine::WorldParts world{transport.get(), &store, Members::first(options.workers),
+                                 &clock,          &log,   nullptr};
 
   std::map<std::string, std::unique_ptr<Contestant>> contestants;
   while (const std::optional<Order> order = next_order(std::cin)) {

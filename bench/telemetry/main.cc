@@ -1,0 +1,192 @@
+// What it costs to tell: metrics and a Chrome trace, as a share of an iteration of 20 ms. Two workers,
+// threads of this process, train two models in turn, step by step: one is recorded, the other is not. So both
+// see the same machine, and the ratio of their processor time is what recording costs.
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <time.h>
+
+#include "bench/common/report.h"
+#include "kith/base/temp_folder.h"
+#include "kith/base/text.h"
+#include "kith/engine/engine.h"
+#include "kith/gossip/consensus_sample.h"
+#include "kith/launch/threads.h"
+#include "kith/telemetry/file_sink.h"
+#include "kith/telemetry/span.h"
+#include "kith/train/run/recorder.h"
+
+namespace kith::bench {
+namespace {
+
+constexpr double kIteration = 0.020;  // seconds
+constexpr std::size_t kSegments = 16;
+constexpr std::size_t kElements = std::size_t{1} << 16;  // of a segment: a million parameters in all
+constexpr double kMostShare = 0.01;
+
+double cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Forward and backward, as far as a processor is concerned.
+class Compute {
+ public:
+  void run(std::int64_t passes) {
+    for (std::int64_t pass = 0; pass < passes; ++pass) {
+      for (float& x : values_)
+        x = 0.999F * x + 0.001F;
+    }
+  }
+  std::int64_t passes_for(double seconds) {
+    const double start = cpu_seconds();
+    run(2000);
+    return static_cast<std::int64_t>(2000 * seconds / (cpu_seconds() - start));
+  }
+  float sum() const { return values_.front(); }
+
+ private:
+  std::vector<float> values_ = std::vector<float>(16 * 1024, 1);
+};
+
+// A model with gradients that are there already.
+class Model {
+ public:
+  Model(const engine::WorldParts& world, const std::string& name) : world_(world) {
+    engine::EngineOptions options;
+    options.name = name;
+    options.algorithm = "awc";
+    options.optimizer.name = "sgd";
+    options.schedule.topology = "ring";
+    options.schedule.shape = graph::Shape::single_node(world.size());
+    std::vector<engine::Segment> segments;
+    for (std::size_t k = 0; k < kSegments; ++k) {
+      parameters_.emplace_back(kElements, 1.0F);
+      gradients_.emplace_back(kElements, 0.001F);
+      segments.push_back({cat("p", k), parameters_[k].data(), kElements, DType::f32, k});
+      inputs_.push_back({gradients_[k].data(), DType::f32, 0.1, 0});
+    }
+    engine_ = std::make_unique<engine::Engine>(world_, options, segments);
+    engine_->start();
+  }
+
+  engine::StepReport step() { return engine_->step(inputs_, {}); }
+
+ private:
+  const engine::WorldParts world_;
+  std::vector<std::vector<float>> parameters_, gradients_;
+  std::vector<engine::SegmentInput> inputs_;
+  std::unique_ptr<engine::Engine> engine_;
+};
+
+telemetry::Span span(const engine::WorldParts& world, const char* name) {
+  return {world.trace, *world.clock, {.name = name, .category = "train", .worker = world.self()}};
+}
+
+// What the estimate of the consensus distance costs a step; both models pay it.
+double sampling_seconds() {
+  const std::vector<float> own(kSegments * kElements, 1), other(kSegments * kElements, 2);
+  const gossip::SampledVector theirs{other.data(), DType::f32};
+  const double start = cpu_seconds();
+  constexpr int kTimes = 200;
+  double sum = 0;
+  for (int k = 0; k < kTimes; ++k)
+    sum += gossip::sample_consensus({own.data(), DType::f32}, {&theirs, 1}, own.size(),
+                                    static_cast<std::uint64_t>(k))
+               .squares;
+  const double seconds = (cpu_seconds() - start) / kTimes;
+  return sum > 0 ? seconds : 0;
+}
+
+struct Samples {
+  std::mutex mutex;
+  std::vector<double> shares;   // guarded by mutex
+  std::vector<double> seconds;  // of iterations without telemetry; guarded by mutex
+};
+
+void work(const launch::World& joined, const TempFolder& folder, int pairs, double sampling, Samples& out) {
+  engine::WorldParts plain = engine::seen_by_engine(joined), traced = plain;
+  const auto trace =
+      telemetry::make_chrome_trace_sink({.path = cat(folder.path(), "/trace-", plain.self().value)});
+  traced.trace = trace.get();
+  Model silent(plain, "silent"), told(traced, "told");
+  train::Recorder recorder(traced,
+                           {.file = cat(folder.path(), "/worker-", plain.self().value, "/metrics.jsonl"),
+                            .parameters = static_cast<std::int64_t>(kSegments * kElements),
+                            .unit = "sample",
+                            .units_per_step = 1,
+                            .environment = {}});
+  Compute compute;
+  const std::int64_t passes = compute.passes_for(kIteration);
+  const auto iterate = [&](Model& model, const engine::WorldParts& world) {
+    const double start = cpu_seconds();
+    const bool tells = world.trace != nullptr;
+    if (tells) recorder.begin_step();
+    {
+      const auto iteration = span(world, "iteration");
+      {
+        const auto forward = span(world, "forward");
+        compute.run(passes / 2);
+      }
+      {
+        const auto backward = span(world, "backward");
+        compute.run(passes - passes / 2);
+      }
+      const engine::StepReport report = model.step();
+      if (tells) {
+        train::StepMetrics metrics;
+        metrics.loss = compute.sum();
+        recorder.end_step(metrics, report);
+        recorder.write(metrics);
+      }
+    }
+    return cpu_seconds() - start;
+  };
+  std::vector<double> shares, seconds;
+  for (int pair = -5; pair < pairs; ++pair) {  // the first ones warm up
+    const bool told_first = pair % 2 == 0;
+    const double first = told_first ? iterate(told, traced) : iterate(silent, plain);
+    const double second = told_first ? iterate(silent, plain) : iterate(told, traced);
+    if (pair < 0) continue;
+    const double off = (told_first ? second : first) - sampling, on = told_first ? first : second;
+    shares.push_back(on / off - 1);
+    seconds.push_back(off);
+  }
+  const std::lock_guard lock(out.mutex);
+  out.shares.insert(out.shares.end(), shares.begin(), shares.end());
+  out.seconds.insert(out.seconds.end(), seconds.begin(), seconds.end());
+}
+
+int run(int argc, char** argv) {
+  const Options options =
+      parse(argc, argv, "telemetry", "What metrics and traces cost an iteration of 20 ms");
+  const TempFolder folder("kith-bench-telemetry");
+  const double sampling = sampling_seconds();
+  Samples samples;
+  launch::run_threads(2, [&](const launch::World& world) {
+    work(world, folder, options.quick ? 150 : 600, sampling, samples);
+  });
+  const Summary share = summarise(samples.shares), iteration = summarise(samples.seconds);
+  std::printf("iteration %.2f ms of processor time, of two workers with %.1f M parameters\n",
+              1e3 * iteration.median, static_cast<double>(kSegments * kElements) / 1e6);
+  std::printf("metrics, trace and consensus estimate: %+.2f%% (10%% to 90%% of pairs: %+.2f%% to %+.2f%%)\n",
+              100 * share.median, 100 * share.low, 100 * share.high);
+  std::printf("of it the consensus estimate: %.1f us\n", 1e6 * sampling);
+  Report report("telemetry");
+  report.measure("iteration", iteration, "s");
+  report.measure("share", share, "");
+  report.at_most("telemetry.share_of_20_ms", share.median * iteration.median / kIteration, kMostShare);
+  return report.finish(options);
+}
+
+}  // namespace
+}  // namespace kith::bench
+
+int main(int argc, char** argv) {
+  return kith::bench::run(argc, argv);
+}
