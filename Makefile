@@ -17,7 +17,7 @@ setup:
 	@scripts/setup
 
 build: setup
-	@cmake --preset release --log-level=WARNING
+	@cmake --preset release --log-level=WARNING $(CMAKE_FLAGS)
 	@cmake --build --preset release --parallel $(JOBS)
 
 # Where nothing is built yet the command alone is, in few large pieces: half the work.
@@ -27,7 +27,7 @@ demo: setup
 	@build/$(demo_preset)/bin/kith demo $(DEMO_FLAGS)
 
 test: build
-	@ctest --preset release --parallel $(JOBS)
+	@scripts/run-tests release --parallel $(JOBS)
 
 bench: build
 	@set -e; for program in build/release/bench/*; do echo "== $$program"; \

@@ -10,11 +10,12 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
 
-# Clones in different folders share the cache: paths count from the root of the tree.
+# Clones in different folders share the cache: paths count from the root of the tree. Sources that use a precompiled header are
+# cached by what the compiler says it has read, and with the sloppiness that ccache asks for with such headers.
 find_program(KITH_CCACHE ccache)
 if(KITH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true
-                                  ${KITH_CCACHE})
+                                  CCACHE_DEPEND=true CCACHE_SLOPPINESS=pch_defines,time_macros ${KITH_CCACHE})
 endif()
 
 find_package(Threads REQUIRED)

@@ -21,6 +21,9 @@ if(TARGET kith_cli)
   if(TARGET kith_training)
     install(TARGETS kith_training RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
+  if(TARGET kith_sentencepiece)
+    install(TARGETS kith_sentencepiece RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/text ${PROJECT_SOURCE_DIR}/share/hostlab ${PROJECT_SOURCE_DIR}/share/demo
           DESTINATION share/kith
           USE_SOURCE_PERMISSIONS)

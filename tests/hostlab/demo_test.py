@@ -67,7 +67,7 @@ class Demo(unittest.TestCase):
     def test_gives_both_the_same_time_on_the_same_link(self):
         text = self.finish(self.start("--rate", "100mbit"))
         for part in ("about 34 s in all", "4 hosts behind links of 100mbit/s", "steps done", "validation loss", "time per iteration",
-                     "time spent waiting", "bytes sent", "s of training", "run folder: " + self.out):
+                     "time spent waiting", "bytes sent", "s of training", "run folder: " + self.out, "report: " + os.path.join(self.out, "report.html")):
             self.assertIn(part, text)
         numbers = self.numbers()
         self.assertEqual(numbers["link"], {"rate": "100mbit", "bits_per_second": 1e8, "hosts": 4})

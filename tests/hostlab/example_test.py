@@ -17,7 +17,7 @@ class Example(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def run_on(self, hosts, workers, steps):
-        lab = subprocess.run([HOSTLAB, "--hosts", str(hosts), "--workers", str(workers), "--timeout", "60", "--env", "OMP_NUM_THREADS=1",
+        lab = subprocess.run([HOSTLAB, "--hosts", str(hosts), "--workers", str(workers), "--timeout", "100", "--env", "OMP_NUM_THREADS=1",
                               "--", MULTI_HOST, str(steps), os.path.join(self.folder, "run")], capture_output=True, text=True)
         self.assertEqual(lab.returncode, 0, lab.stdout + lab.stderr)
         return lab.stdout

@@ -157,20 +157,25 @@ class ExitCodes(LabTest):
 
 class Rates(LabTest):
     def speeds(self, hosts, rate, megabytes, who):
+        """Of each receiver: the rate of all its bytes, and of its best stretch."""
         code, out, err = self.run_lab("--hosts", str(hosts), "--rate", rate, "--", *self.TRANSFER, str(megabytes), who)
         self.assertEqual(code, 0, err)
-        return [float(line.split()[-2]) for line in out.splitlines()]  # "... received MEGABITS_PER_SECOND BUSY"
+        words = [line.split() for line in out.splitlines()]  # "... received MEGABITS_PER_SECOND BUSY BEST"
+        return [(float(line[-3]), float(line[-1])) for line in words]
 
     def check(self, hosts, mbit, megabytes, who, receivers):
-        """Never faster; and as fast as that unless other processes keep the processors, hence three attempts."""
-        for _ in range(3):
+        """Never faster. As fast as that in a stretch of 4 MB, which is over before a shared machine stands still again; where
+        even that is rare, several attempts."""
+        seen = []
+        for _ in range(6):
             measured = self.speeds(hosts, f"{mbit}mbit", megabytes, who)
             self.assertEqual(len(measured), receivers)
-            for speed in measured:
-                self.assertLess(speed, 1.05 * mbit * GOODPUT)
-            if min(measured) > 0.95 * mbit * GOODPUT:
+            for whole, _ in measured:
+                self.assertLess(whole, 1.05 * mbit * GOODPUT)
+            seen.append(measured)
+            if min(best for _, best in measured) > 0.95 * mbit * GOODPUT:
                 return
-        self.fail(f"{measured} Mbit/s of payload over a link of {mbit} Mbit/s")
+        self.fail(f"{seen} Mbit/s of payload over a link of {mbit} Mbit/s")
 
     def test_one_sender(self):
         self.check(2, 200, 10, "up", 1)
