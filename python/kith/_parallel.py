@@ -143,6 +143,15 @@ class DecentralizedDataParallel(Membership, torch.nn.Module):
         self._reduction: Optional[Reduction] = None
         if averages or (same_start and self._world.size > 1):
             self._float_buffers = Buffers(module)
+        try:
+            self._begin(same_start, averages)
+        except BaseException:
+            self._let_go()  # nobody else knows of the engine, and it may not outlive the world
+            raise
+        self._world._models.add(self)
+
+    def _begin(self, same_start: bool, averages: bool) -> None:
+        """From a table of parameters to a member of the job."""
         if self._world.newcomer:
             self._join()
         else:
@@ -154,11 +163,10 @@ class DecentralizedDataParallel(Membership, torch.nn.Module):
             self._float_buffers = None
         self._seen_members = list(self._engine.members)
         self._table.note_written()
-        if "allreduce" in (algorithm, inside):
+        if "allreduce" in (self._options.algorithm, self._options.inside):
             self._reduction = Reduction(self._table, weakly(self, lambda model: model._only_mixes))
             self._reduction.engine = self._engine
         self._stepping.attach()
-        self._world._models.add(self)
 
     # ---- the loop
 
@@ -283,9 +291,7 @@ class DecentralizedDataParallel(Membership, torch.nn.Module):
     def close(self) -> None:
         """Ends it: the optimizer steps as before, the module stays as it is. Neighbours lose this worker."""
         self._stepping.detach()
-        if self._reduction is not None:
-            self._reduction.unhook()
-        self._engine.close()
+        self._let_go()
         self._world._models.discard(self)
 
     @property
@@ -294,6 +300,13 @@ class DecentralizedDataParallel(Membership, torch.nn.Module):
         return self._engine.memory
 
     # ---- inside
+
+    def _let_go(self) -> None:
+        if self._reduction is not None:
+            self._reduction.unhook()
+        engine = getattr(self, "_engine", None)
+        if engine is not None:
+            engine.close()
 
     def _stream(self) -> int:
         return stream_of(self._table.device)

@@ -1,5 +1,6 @@
 """Bad input: the message names the value, the place and the remedy."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -67,6 +68,21 @@ def modules(_):
     return found
 
 
+def threads_of_a_model_that_is(refused):
+    def body(_):
+        net = make_net()
+        before = len(os.listdir("/proc/self/task"))
+        if refused:
+            opt = torch.optim.LBFGS(net.parameters())
+            message_of(kith.InputError, lambda: kith.DecentralizedDataParallel(net, opt))
+        else:
+            model = kith.DecentralizedDataParallel(net, torch.optim.SGD(net.parameters(), lr=0.1))
+            model.close()
+        return len(os.listdir("/proc/self/task")) - before
+
+    return run_alone(body)
+
+
 def optimizers(_):
     net = make_net()
     unwrapped = kith.optim.AdamW(net.parameters())
@@ -106,6 +122,10 @@ class Words(unittest.TestCase):
             ("patience", "0"),
             ("bucket size", "0 bytes"),
         )
+
+    def test_a_model_that_is_refused_leaves_no_engine_running(self):
+        """It would run on when its world has ended, and crash."""
+        self.assertLessEqual(threads_of_a_model_that_is(refused=True), threads_of_a_model_that_is(refused=False))
 
     def test_modules(self):
         self.expect(
