@@ -20,7 +20,7 @@ struct EtcdStoreOptions {
   // For an answer that need not wait for anybody, from any of the members.
   Clock::Duration patience = std::chrono::minutes(1);
   // After how long without a sign of life a process has ended, for its will.
-  std::chrono::seconds will_after{10};
+  std::chrono::seconds will_after{30};
 };
 
 // A store in an etcd cluster, for runs that must outlive any machine: the v3 API by its JSON gateway. Goes on

@@ -107,7 +107,7 @@ void WillWatch::choose(const std::string& own) {
   std::vector<std::string> names = names_in(folder_, tag_of(space));
   next_choice_ = SteadyClock().now() + names.size() * kPauseForEach;
   if (const auto mine = std::ranges::find(names, own); mine != names.end()) {
-    std::ranges::rotate(names, mine + 1);
+    std::rotate(names.begin(), mine + 1, names.end());
     names.pop_back();
     names.resize(std::min(names.size(), kWatched));
   }

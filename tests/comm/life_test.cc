@@ -6,7 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/processes.h"
+#include "kith/comm/losses.h"
+#include "kith/comm/memory_store.h"
+#include "kith/comm/registry.h"
+#include "tests/support/worlds.h"
 
 namespace kith::comm::shm {
 namespace {
@@ -73,6 +76,32 @@ TEST(Life, RefusesWhatIsNoLifeSegment) {
   Life life(4, [](int, bool) {});
   const Segment small = Segment::create("small", 8, Sharing::read_only);
   EXPECT_THROW(life.watch(1, small.descriptor(), 0, "test"), InputError);
+}
+
+// A store may take a worker for dead that was stopped for a while. Whoever has met it knows better; of one
+// that was not met the word is all there is.
+TEST(Life, TheKernelsWordCountsAndNotTheStoresWhereAWorkerWasMet) {
+  const std::vector<WorkerId> all{WorkerId{0}, WorkerId{1}, WorkerId{2}};
+  MemoryStore store;
+  const auto losses = std::make_shared<Losses>();
+  const auto transport =
+      make_transport("shm", {.self = all[0], .workers = all, .store = &store, .losses = losses});
+  auto other = make_transport("shm", {.self = all[1], .workers = all, .store = &store});
+  const auto open = [](Transport& own, WorkerId peer) {
+    return own.open({.name = "w", .bytes = 8, .peers = {peer}}, support::in_time());
+  };
+  auto theirs = std::async(std::launch::async, [&] { return open(*other, all[0]); });
+  const auto window = open(*transport, all[1]);
+  theirs.get();
+
+  losses->tell(all[1]);
+  losses->tell(all[2]);
+  EXPECT_FALSE(transport->lost(all[1])) << "it lives";
+  EXPECT_TRUE(transport->lost(all[2]));
+  other.reset();
+  for (const Deadline limit = support::in_time(); !transport->lost(all[1]) && SteadyClock().now() < limit;)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(transport->lost(all[1]));
 }
 
 }  // namespace

@@ -135,6 +135,11 @@ void Life::watch(int peer, const Descriptor& life, int self, const std::string& 
   nudge();
 }
 
+bool Life::watches(int peer) const {
+  const std::lock_guard lock(mutex_);
+  return watched_.contains(peer);
+}
+
 void Life::enlist() {
   Cell* cells = cells_of(own_);
   // The waiters bit is set for good: whoever watches never writes the word, so the kernel must always wake.

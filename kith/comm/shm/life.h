@@ -53,6 +53,8 @@ class Life {
 
   // Watches the peer whose life segment this is. `self` is this worker's index, `place` for errors.
   void watch(int peer, const Descriptor& life, int self, const std::string& place);
+  // Whether it watches that peer, so that `on_lost` tells of its end. Safe from any thread.
+  bool watches(int peer) const;
 
   // Empty where this kernel can do all that is needed, else what is missing.
   static std::string obstacle();
@@ -89,7 +91,7 @@ class Life {
   robust_list_head list_{};              // of the life thread; read by the kernel when that thread ends
   std::atomic<std::uint32_t> nudge_{0};  // bumped when there is somebody new to watch, or to stop
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;  // guards watched_
+  mutable std::mutex mutex_;  // guards watched_
   std::map<int, Watched> watched_;
   std::thread thread_;
 };

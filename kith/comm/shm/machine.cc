@@ -55,7 +55,7 @@ void Machine::report_lost(int worker, bool died) {
 }
 
 void Machine::heed_end(int peer) {
-  report_lost(peer, true);
+  if (!life_.watches(peer)) report_lost(peer, true);
 }
 
 std::vector<mapped::PeerBlock> Machine::open(const WindowOptions& window, const OwnMemory& own,

@@ -35,7 +35,8 @@ class Machine {
                                       const std::vector<int>& peers, PayloadMemory& payloads,
                                       Deadline deadline, const Elsewhere& elsewhere = {});
 
-  // That worker's process has ended; perhaps before it was met.
+  // That worker is said to have ended. Of one that was met the kernel tells, and it may have been stopped for
+  // so long that the store took it for dead: then the word does not count.
   void heed_end(int peer);
 
  private:
