@@ -135,10 +135,11 @@ TEST_P(NewcomerDies, AndAnotherOneComes) {
 // The donor of the first admission is worker 1. It dies when it has made the transport, before it gives.
 TEST(Join, ADonorThatDiesIsReplaced) {
   const auto reports = support::run_world("shm", kFounders + 1, [&](support::Worker& worker) {
+    come_after_founders(worker);
     DeadlyStore store(worker, worker.rank == 1 ? "/met/1" : "");
     Elastic elastic(worker, "shm", kFounders, nullptr, &store);
     Quadratic<double> quadratic(elastic.worker, options_of("awc"));
-    quadratic.engine().start();
+    start(worker, quadratic);
     step_until(quadratic, "0 2 3 ");
     step_to(quadratic, quadratic.engine().view_began() + kMore);
     return account(quadratic);
@@ -149,6 +150,7 @@ TEST(Join, ADonorThatDiesIsReplaced) {
 // The same when it is about to give, after it has met everybody.
 TEST(Join, ADonorThatDiesWhileItGivesIsReplaced) {
   const auto reports = support::run_world("shm", kFounders + 1, [&](support::Worker& worker) {
+    come_after_founders(worker);
     Elastic elastic(worker, "shm", kFounders, nullptr);
     Quadratic<double> quadratic(elastic.worker, options_of("awc"));
     if (worker.rank == 1) {
@@ -157,7 +159,7 @@ TEST(Join, ADonorThatDiesWhileItGivesIsReplaced) {
         return std::vector<std::byte>();
       });
     }
-    quadratic.engine().start();
+    start(worker, quadratic);
     step_until(quadratic, "0 2 3 ");
     step_to(quadratic, quadratic.engine().view_began() + kMore);
     return account(quadratic);

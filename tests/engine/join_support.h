@@ -50,6 +50,18 @@ class Elastic {
 inline constexpr int kFounders = 3;
 inline constexpr int kMore = 10;  // steps after the last change
 
+// Newcomers come when all founders have started: whoever dies before that ends them all.
+inline void come_after_founders(support::Worker& worker) {
+  if (worker.rank >= kFounders) {
+    EXPECT_TRUE(worker.store.wait("founded", support::in_time()));
+  }
+}
+inline void start(support::Worker& worker, Quadratic<double>& quadratic) {
+  quadratic.engine().start();
+  if (worker.rank < kFounders && worker.store.add("founders", 1) == kFounders)
+    worker.store.set("founded", "");
+}
+
 inline EngineOptions options_of(const std::string& algorithm) {
   const optim::Method& method = optim::method_of(algorithm);
   const bool directed = algorithm == "sgp" || algorithm == "q-push";
