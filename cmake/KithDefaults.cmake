@@ -18,6 +18,9 @@ if(KITH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
                                   CCACHE_DEPEND=true CCACHE_SLOPPINESS=pch_defines,time_macros ${KITH_CCACHE})
 endif()
 
+# So that a header that another clone has precompiled is taken for the same.
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+
 find_package(Threads REQUIRED)
 
 add_library(kith_flags INTERFACE)

@@ -15,7 +15,7 @@ Overloaded(Cases...) -> Overloaded<Cases...>;
 template <class T>
 void Kernels<T>::run(std::span<const Pass<T>> passes) {
   for (const Pass<T>& p : passes) {
-    const auto& [s0, s1, s2] = p.state;
+    const auto &s0 = p.state[0], &s1 = p.state[1], &s2 = p.state[2];
     const Overloaded one{
         [&](const MixOnly&) { mix(p.to, p.mix, p.count); },
         [&](const SgdOptions& o) { mix_sgd(p.to, p.mix, p.gradient, s0, o, p.count); },

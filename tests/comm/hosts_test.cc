@@ -38,7 +38,7 @@ class Hosts : public ::testing::TestWithParam<std::string> {
   }
 
   const TwoHosts hosts_;
-  const TempFolder folder_;
+  const TempFolder folder_{};
   FileStore store_{folder_.path()};
 };
 INSTANTIATE_TEST_SUITE_P(Network, Hosts, ::testing::Values("ucx", "routed"),

@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Join, Joining, ::testing::ValuesIn(cases()), [](const a
 });
 
 TEST_P(Joining, ANewcomerTakesOverTheStateAndTrainsAlong) {
-  const auto& [algorithm, backend] = GetParam();
+  const std::string &algorithm = GetParam().algorithm, &backend = GetParam().backend;
   const auto shared = std::make_shared<comm::InprocGenerations>();
   const auto reports = support::run_world(backend, kFounders + 1, [&](support::Worker& worker) {
     if (worker.rank == kFounders) worker.store.wait("twenty steps", support::in_time());
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Join, Leaving, ::testing::ValuesIn(leaving_cases()), []
 });
 
 TEST_P(Leaving, TheOthersGoOnAndNobodyIsLost) {
-  const auto& [algorithm, backend] = GetParam();
+  const std::string &algorithm = GetParam().algorithm, &backend = GetParam().backend;
   const auto reports = support::run_world(backend, 4, [&](support::Worker& worker) {
     Quadratic<double> quadratic(worker, options_of(algorithm));
     quadratic.engine().start();

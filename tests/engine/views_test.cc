@@ -127,7 +127,9 @@ void expect_survivors(const std::vector<std::string>& reports, const std::set<in
 }
 
 TEST_P(Death, TheOthersGoOnToTheEnd) {
-  const auto& [algorithm, topology, backend, victim] = GetParam();
+  const std::string &algorithm = GetParam().algorithm, &topology = GetParam().topology,
+                    &backend = GetParam().backend;
+  const int victim = GetParam().victim;
   const auto reports = support::run_world(backend, 4, [&](support::Worker& worker) {
     Quadratic<double> quadratic(worker, reforming(algorithm, topology));
     quadratic.engine().start();
@@ -166,7 +168,9 @@ TEST(Views, PushSumKeepsTheMassThatSurvivorsHold) {
 
 // Some are in a gather when worker 2 dies instead of coming to it.
 TEST_P(Death, InAnOperationWithEverybodyItIsDoneAmongTheRest) {
-  const auto& [algorithm, topology, backend, victim] = GetParam();
+  const std::string &algorithm = GetParam().algorithm, &topology = GetParam().topology,
+                    &backend = GetParam().backend;
+  const int victim = GetParam().victim;
   const auto reports = support::run_world(backend, 4, [&](support::Worker& worker) {
     Quadratic<double> quadratic(worker, reforming(algorithm, topology));
     quadratic.engine().start();
@@ -243,7 +247,8 @@ INSTANTIATE_TEST_SUITE_P(Views, DeathInAChange, ::testing::ValuesIn(second_death
 });
 
 TEST_P(DeathInAChange, TheOthersGoOnToTheEnd) {
-  const auto& [algorithm, part, victim] = GetParam();
+  const std::string &algorithm = GetParam().algorithm, &part = GetParam().part;
+  const int victim = GetParam().victim;
   const auto reports = support::run_world("shm", 5, [&](support::Worker& worker) {
     DeadlyStore store(worker, worker.rank == victim ? part : "");
     support::Worker own{worker.rank, worker.size, worker.transport, store};

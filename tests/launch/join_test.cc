@@ -57,7 +57,7 @@ class Join : public testing::Test {
   }
   std::filesystem::path log_file(int worker) const { return folder_.path() / std::to_string(worker); }
 
-  const support::TempFolder folder_;
+  const support::TempFolder folder_{};
   const std::uint16_t port_ = support::free_port();
 };
 

@@ -43,7 +43,7 @@ class Vigils : public testing::TestWithParam<const char*> {
     return {};
   }
 
-  const support::TempFolder folder_;
+  const support::TempFolder folder_{};
   const std::uint16_t port_ = support::free_port();
 };
 INSTANTIATE_TEST_SUITE_P(Stores, Vigils, testing::Values("tcp", "folder"),

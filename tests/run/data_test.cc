@@ -263,7 +263,8 @@ TEST(Idx, SaysWhatIsWrong) {
       {idx_bytes(8, {0xffffffff}, 4), "holds 4 bytes"},
   };
   for (const auto& [bytes, wanted] : cases) {
-    const std::string message = failure_of<InputError>([&] { read_idx(folder.write("bad.idx", bytes), 1); });
+    const auto bad = folder.write("bad.idx", bytes);
+    const std::string message = failure_of<InputError>([&] { read_idx(bad, 1); });
     EXPECT_THAT(message, HasSubstr(wanted));
     EXPECT_THAT(message, HasSubstr("bad.idx"));
   }

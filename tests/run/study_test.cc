@@ -50,7 +50,7 @@ tune.rate.lr = [2e-3, 4e-3, 8e-3]
 class StudyTest : public testing::Test {
  protected:
   Design design(const std::string& text) const { return read_design(folder_.write("study.toml", text)); }
-  const TestFolder folder_;
+  const TestFolder folder_{};
 };
 
 // The loss that a run would end with: all-reduce is best at 2e-3, mixing at 4e-3 and as if its steps were

@@ -88,7 +88,7 @@ class Hostile : public ::testing::Test {
 
   static constexpr int kSteps = 3;
   const Variant kVariant{"awc", "adam", "complete"};
-  const support::TempFolder folder_;
+  const support::TempFolder folder_{};
   std::string model_;
   const fs::path saved_;
   Json manifest_;

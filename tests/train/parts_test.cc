@@ -38,7 +38,7 @@ class Machines {
   }
 
  private:
-  const support::TempFolder folder_;
+  const support::TempFolder folder_{};
 };
 
 // Which machine each worker is on.

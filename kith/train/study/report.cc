@@ -47,7 +47,7 @@ std::optional<StepsFactor> steps_factor(const Losses& losses, const Losses& base
   std::vector<std::int64_t> seeds;  // that have everything
   for (const auto& [seed, loss] : target->second) {
     const bool whole =
-        std::ranges::all_of(losses, [&](const auto& row) { return row.second.contains(seed); });
+        std::ranges::all_of(losses, [key = seed](const auto& row) { return row.second.contains(key); });
     if (whole && std::isfinite(loss)) seeds.push_back(seed);
   }
   bool outside = false;

@@ -57,7 +57,7 @@ class CudaIpcLeaving : public ::testing::Test {
     return processes.join(60s);
   }
 
-  const support::TempFolder folder_;
+  const support::TempFolder folder_{};
 };
 
 TEST_F(CudaIpcLeaving, WaitsForAReaderAndSaysSo) {
