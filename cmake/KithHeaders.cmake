@@ -33,5 +33,8 @@ if(KITH_PRECOMPILE)
   if(KITH_TESTS)
     kith_precompile(test ${KITH_COMMON_HEADERS} <gmock/gmock.h> <gtest/gtest.h>)
     target_link_libraries(kith_test_header PRIVATE GTest::gmock GTest::gtest)
+    if(KITH_SANITIZE)
+      target_compile_options(kith_test_header PRIVATE -O0)  # as the tests are (kith_test): else it fits none of them
+    endif()
   endif()
 endif()

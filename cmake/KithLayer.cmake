@@ -18,7 +18,7 @@ function(kith_layer name)
 endfunction()
 
 # kith_test(NAME [TORCH] SOURCES a_test.cc ... LINK graph comm ... [LABELS slow] [TIMEOUT seconds])
-#   One GoogleTest binary; every case is a ctest case named NAME.Suite.Case. TORCH: most of its sources include torch.
+#   One GoogleTest binary; every case is a ctest case named NAME.Suite.Case (with sanitizers: in parts). TORCH: most of its sources include torch.
 function(kith_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;LINK;LINK_PRIVATE;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -30,6 +30,8 @@ function(kith_test name)
   set_target_properties(test_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests UNITY_BUILD OFF)
   if(ARG_TORCH)
     kith_reuse(test_${name} kith_train)
+    # Of such a source most is torch's templates, once more in each: where sources are compiled together, these are too.
+    set_target_properties(test_${name} PROPERTIES UNITY_BUILD "${CMAKE_UNITY_BUILD}" UNITY_BUILD_BATCH_SIZE 6)
   else()
     kith_reuse(test_${name} kith_test_header)
   endif()
@@ -42,10 +44,26 @@ function(kith_test name)
   set(environment)
   if(KITH_SANITIZE MATCHES "thread")
     # UCX hooks madvise, which the C library calls from threads that have ended for the sanitizer.
-    set(environment ENVIRONMENT UCX_MEM_MMAP_HOOK_MODE=none)
+    set(environment UCX_MEM_MMAP_HOOK_MODE=none)
   endif()
-  gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-                       PROPERTIES TIMEOUT ${ARG_TIMEOUT} ${environment} LABELS "${ARG_LABELS}")
+  if(KITH_SANITIZE)
+    kith_test_parts(${name} "${environment}" "${ARG_LABELS}")
+  else()
+    gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+                         PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  endif()
+endfunction()
+
+# kith_test_parts(NAME ENVIRONMENT LABELS): the cases of test_NAME in eight processes, as ctest cases NAME.part_K. With a sanitizer a process
+# takes longer to start than most cases take to run.
+function(kith_test_parts name environment labels)
+  set(parts 8)
+  math(EXPR last "${parts} - 1")
+  foreach(part RANGE ${last})
+    add_test(NAME ${name}.part_${part} COMMAND test_${name})
+    set_tests_properties(${name}.part_${part} PROPERTIES TIMEOUT 900 LABELS "${labels}"
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${part};${environment}")
+  endforeach()
 endfunction()
 
 # kith_bench(NAME SOURCES a.cc ... LINK graph ...): a program at <build>/bench/NAME.

@@ -52,8 +52,9 @@ def _build():
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     parts = [f"-DKITH_{part}=OFF" for part in ("TRAIN", "TESTS", "BENCH", "CLI")]
     front = ["-DKITH_PYTHON_FRONT=ON", f"-DKITH_PYTHON={sys.executable}", "-DCMAKE_BUILD_TYPE=Release"]
+    unity = ["-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=12"]  # built once: half the work
     arguments = shlex.split(os.environ.get("CMAKE_ARGS", ""))
-    subprocess.run(["cmake", "-S", SOURCE, "-B", build, *generator, *parts, *front, *arguments], check=True)
+    subprocess.run(["cmake", "-S", SOURCE, "-B", build, *generator, *parts, *front, *unity, *arguments], check=True)
     subprocess.run(["cmake", "--build", build, "--target", "kith_python", "--parallel"], check=True)
     return os.path.join(build, "python", "kith")
 

@@ -13,7 +13,7 @@ using namespace testing;
 using support::Worker;
 using ::testing::HasSubstr;
 
-constexpr int kWorkers = 4, kSize = 2;
+constexpr int kInsideWorkers = 4, kSize = 2;
 
 Options inside(const std::string& algorithm, const std::string& topology = "complete") {
   Options options = options_for(algorithm, "adamw", topology);
@@ -25,8 +25,8 @@ Options inside(const std::string& algorithm, const std::string& topology = "comp
 
 // Two workers that have the batches of a node each.
 std::vector<std::vector<double>> train_nodes(const std::string& algorithm, int steps) {
-  std::vector<std::vector<double>> models(kWorkers / kSize);
-  support::run_threads(kWorkers / kSize, [&](Worker& worker) {
+  std::vector<std::vector<double>> models(kInsideWorkers / kSize);
+  support::run_threads(kInsideWorkers / kSize, [&](Worker& worker) {
     TestWorld here(worker);
     Network network = make_network();
     Options options = inside(algorithm);
@@ -51,8 +51,8 @@ TEST(Inside, ANodeIsAWorkerWithTheBatchesOfAll) {
   constexpr int kSteps = 12;
   for (const char* algorithm : {"awc", "atc", "dsgt", "none"}) {
     const auto nodes = train_nodes(algorithm, kSteps);
-    const auto workers = train_world("inproc", kWorkers, inside(algorithm), kSteps);
-    for (int rank = 0; rank < kWorkers; ++rank) {
+    const auto workers = train_world("inproc", kInsideWorkers, inside(algorithm), kSteps);
+    for (int rank = 0; rank < kInsideWorkers; ++rank) {
       const auto& model = workers[static_cast<std::size_t>(rank)];
       EXPECT_LT(largest_difference(model, nodes[static_cast<std::size_t>(rank / kSize)]), 1e-10)
           << algorithm << ", worker " << rank;
@@ -62,8 +62,8 @@ TEST(Inside, ANodeIsAWorkerWithTheBatchesOfAll) {
 }
 
 TEST(Inside, SyncedGradientsAreTheMeanOfTheNode) {
-  std::vector<std::vector<double>> own(kWorkers), synced(kWorkers);
-  support::run_threads(kWorkers, [&](Worker& worker) {
+  std::vector<std::vector<double>> own(kInsideWorkers), synced(kInsideWorkers);
+  support::run_threads(kInsideWorkers, [&](Worker& worker) {
     TestWorld here(worker);
     const auto rank = static_cast<std::size_t>(worker.rank);
     Network network = make_network();
@@ -80,7 +80,7 @@ TEST(Inside, SyncedGradientsAreTheMeanOfTheNode) {
     model.step();
     return std::string();
   });
-  for (std::size_t rank = 0; rank < kWorkers; ++rank) {
+  for (std::size_t rank = 0; rank < kInsideWorkers; ++rank) {
     const std::size_t first = rank / kSize * kSize;
     for (std::size_t k = 0; k < own[rank].size(); ++k)
       EXPECT_NEAR(synced[rank][k], (own[first][k] + own[first + 1][k]) / 2, 1e-14);
@@ -89,8 +89,8 @@ TEST(Inside, SyncedGradientsAreTheMeanOfTheNode) {
 
 // Every worker measures on its own batch; a node steps by one set of rates.
 TEST(Inside, RatesForNoisyGradientsAreTheNodes) {
-  std::vector<double> factors(kWorkers), shares(kWorkers);
-  const auto models = support::run_threads(kWorkers, [&](Worker& worker) {
+  std::vector<double> factors(kInsideWorkers), shares(kInsideWorkers);
+  const auto models = support::run_threads(kInsideWorkers, [&](Worker& worker) {
     TestWorld here(worker);
     Network network = make_network(torch::kFloat32);
     Options options = inside("awc", "ring-static");
@@ -112,7 +112,7 @@ TEST(Inside, RatesForNoisyGradientsAreTheNodes) {
     shares[static_cast<std::size_t>(worker.rank)] = model.noise_share();
     return to_bytes(flatten(*network));
   });
-  for (std::size_t rank = 0; rank < kWorkers; ++rank) {
+  for (std::size_t rank = 0; rank < kInsideWorkers; ++rank) {
     const std::size_t first = rank / kSize * kSize;
     EXPECT_EQ(models[rank], models[first]);
     EXPECT_EQ(factors[rank], factors[first]);
@@ -124,7 +124,7 @@ TEST(Inside, RatesForNoisyGradientsAreTheNodes) {
 }
 
 std::vector<std::string> train_on(const Options& options, int steps, const std::filesystem::path& save_to) {
-  return support::run_threads(kWorkers, [&](Worker& worker) {
+  return support::run_threads(kInsideWorkers, [&](Worker& worker) {
     TestWorld here(worker);
     Network network = make_network(torch::kFloat32);
     DecentralizedDataParallel model(network.ptr(), here.world, options);
@@ -150,7 +150,7 @@ TEST(Inside, ACheckpointOfSingleModelsIsRefused) {
   train_on(options, 3, folder.path());
   options.inside = "allreduce";
   options.resume_from = checkpoint_path(folder.path(), 3);
-  support::run_threads(kWorkers, [&](Worker& worker) {
+  support::run_threads(kInsideWorkers, [&](Worker& worker) {
     TestWorld here(worker);
     Network network = make_network(torch::kFloat32);
     EXPECT_THAT(message_of([&] { DecentralizedDataParallel model(network.ptr(), here.world, options); }),

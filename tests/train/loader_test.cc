@@ -40,7 +40,7 @@ Sampler sampler(int workers = 1) {
   return Sampler({.samples = 10, .workers = workers, .rank = workers - 1, .batch = 3, .seed = 4});
 }
 
-std::vector<std::int64_t> numbers(const torch::Tensor& t) {
+std::vector<std::int64_t> integers(const torch::Tensor& t) {
   const torch::Tensor plain = t.cpu().contiguous();
   return {plain.data_ptr<std::int64_t>(), plain.data_ptr<std::int64_t>() + plain.numel()};
 }
@@ -57,8 +57,8 @@ TEST(Loader, GivesTheSamplersBatchesAndPositions) {
       const auto next = expected.next();
       const Batch batch = loader.next();
       EXPECT_EQ(batch.input.device().type(), test_device().type());
-      EXPECT_EQ(numbers(batch.input), std::vector<std::int64_t>(next.begin(), next.end()));
-      EXPECT_EQ(numbers(batch.target), std::vector<std::int64_t>(3, epoch));
+      EXPECT_EQ(integers(batch.input), std::vector<std::int64_t>(next.begin(), next.end()));
+      EXPECT_EQ(integers(batch.target), std::vector<std::int64_t>(3, epoch));
     }
   }
 }
@@ -72,11 +72,11 @@ TEST(Loader, GoesOnFromThePositionOfWhatWasTaken) {
     for (int k = 0; k < 4; ++k)
       loader.next();
     position = loader.position();
-    fifth = numbers(loader.next().input);
+    fifth = integers(loader.next().input);
   }
   Sampler resumed = sampler();
   resumed.seek(position);
-  EXPECT_EQ(numbers(Loader(dataset, resumed, {.device = test_device()}).next().input), fifth);
+  EXPECT_EQ(integers(Loader(dataset, resumed, {.device = test_device()}).next().input), fifth);
 }
 
 TEST(Loader, MakesNoMoreThanItWasTold) {

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 namespace fs = std::filesystem;
 
-constexpr int kWorkers = 4;
+constexpr int kNoiseWorkers = 4;
 constexpr int kSamples = 6;
 
 // The first or the last samples of a batch.
@@ -61,13 +61,13 @@ int first_of(std::int64_t step) {
 class PlainNoise {
  public:
   std::vector<plain::Vector> train(int steps) {
-    std::vector<plain::Vector> x(kWorkers, start_values());
-    state_.assign(kWorkers, State(x[0].size()));
+    std::vector<plain::Vector> x(kNoiseWorkers, start_values());
+    state_.assign(kNoiseWorkers, State(x[0].size()));
     for (int t = 0; t < steps; ++t) {
       const plain::Matrix w = plain::exp4(t);
-      std::vector<plain::Vector> next(kWorkers, plain::Vector(x[0].size()));
-      for (std::size_t i = 0; i < kWorkers; ++i) {
-        for (std::size_t j = 0; j < kWorkers; ++j) {
+      std::vector<plain::Vector> next(kNoiseWorkers, plain::Vector(x[0].size()));
+      for (std::size_t i = 0; i < kNoiseWorkers; ++i) {
+        for (std::size_t j = 0; j < kNoiseWorkers; ++j) {
           for (std::size_t e = 0; e < x[0].size(); ++e)
             next[i][e] += w[i][j] * x[j][e];
         }
@@ -96,7 +96,7 @@ class PlainNoise {
     const plain::Batch batch = batch_of(worker, t, kSamples);
     const plain::Vector whole = plain::gradient({}, x, batch);
     for (std::size_t p = 0; p < 4; ++p) {
-      const double factor = 1 / std::sqrt(1 - share(worker, p) * (1 - 1.0 / kWorkers));
+      const double factor = 1 / std::sqrt(1 - share(worker, p) * (1 - 1.0 / kNoiseWorkers));
       for (std::size_t e = kEnds[p]; e < kEnds[p + 1]; ++e) {
         s.m[e] = 0.9 * s.m[e] + 0.1 * whole[e];
         s.v[e] = 0.999 * s.v[e] + 0.001 * whole[e] * whole[e];
@@ -132,7 +132,7 @@ TEST(Noise, RatesAreThoseOfThePlainLoop) {
   constexpr int kSteps = 20;
   PlainNoise plain;
   const std::vector<plain::Vector> expected = plain.train(kSteps);
-  const auto models = support::run_threads(kWorkers, [&](Worker& worker) {
+  const auto models = support::run_threads(kNoiseWorkers, [&](Worker& worker) {
     TestWorld here(worker);
     Network network = make_network();
     DecentralizedDataParallel model(network.ptr(), here.world, adamw_options());
@@ -146,7 +146,7 @@ TEST(Noise, RatesAreThoseOfThePlainLoop) {
     }
     return to_bytes(flatten(*network));
   });
-  for (std::size_t i = 0; i < kWorkers; ++i)
+  for (std::size_t i = 0; i < kNoiseWorkers; ++i)
     EXPECT_LT(largest_difference(from_bytes(models[i]), expected[i]), 1e-10) << "worker " << i;
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 using namespace testing;
 
-constexpr int kWorkers = 4, kSteps = 60;
+constexpr int kRecursionWorkers = 4, kRecursionSteps = 60;
 
 // The optimizers are looped over inside a case: a process that loads torch is dearer than what it tests.
 const std::vector<std::string> kOptimizers{"sgd", "adam", "adamw", "accum-adam", "accum-adamw"};
@@ -51,8 +51,8 @@ plain::Matrix mixing(const std::string& topology, int t) {
   if (topology == "aer") return plain::aer2x2(t);
   if (topology == "exp-directed") return plain::exp_directed4(t);
   const auto schedule = graph::make_schedule(schedule_of(topology));
-  plain::Matrix w(kWorkers, plain::Vector(kWorkers, 0.0));
-  for (int i = 0; i < kWorkers; ++i) {
+  plain::Matrix w(kRecursionWorkers, plain::Vector(kRecursionWorkers, 0.0));
+  for (int i = 0; i < kRecursionWorkers; ++i) {
     for (const graph::Term& term : graph::row_of(schedule->round(i, t), i)) {
       w[static_cast<std::size_t>(i)][static_cast<std::size_t>(term.rank)] = term.weight;
     }
@@ -96,8 +96,8 @@ Options options_of(const std::string& algorithm, const plain::Rule& rule) {
 
 plain::Problem problem_of(const std::string& topology) {
   plain::Problem problem;
-  problem.workers = kWorkers;
-  problem.steps = kSteps;
+  problem.workers = kRecursionWorkers;
+  problem.steps = kRecursionSteps;
   problem.start = start_values();
   problem.gradient = [](int rank, int t, const plain::Vector& x) {
     return plain::gradient(plain::Network{}, x, batch_of(rank, t));
@@ -113,9 +113,10 @@ TEST_P(Recursion, EqualsThePlainLoops) {
     const auto expected = plain::train(c.algorithm, rule, problem_of(c.topology));
     Options options = options_of(c.algorithm, rule);
     set_schedule(options, c.topology);
-    const auto in_double = train_world("inproc", kWorkers, options, kSteps, torch::kFloat64);
-    const auto in_float = train_world("inproc", kWorkers, options, kSteps, torch::kFloat32);
-    for (std::size_t i = 0; i < kWorkers; ++i) {
+    const auto in_double =
+        train_world("inproc", kRecursionWorkers, options, kRecursionSteps, torch::kFloat64);
+    const auto in_float = train_world("inproc", kRecursionWorkers, options, kRecursionSteps, torch::kFloat32);
+    for (std::size_t i = 0; i < kRecursionWorkers; ++i) {
       EXPECT_LT(largest_difference(in_double[i], expected[i]), 1e-10)
           << optimizer << ", worker " << i << ", seed " << kSeed;
       EXPECT_LT(largest_difference(in_float[i], expected[i]), 1e-5)
@@ -143,11 +144,11 @@ TEST(PlainNetwork, HasTorchsGradient) {
 // One process that sees the whole batch.
 std::vector<double> train_whole_batch(const plain::Rule& rule) {
   plain::Problem problem;
-  problem.steps = kSteps;
+  problem.steps = kRecursionSteps;
   problem.start = start_values();
   problem.gradient = [](int, int t, const plain::Vector& x) {
     plain::Batch whole;
-    for (int rank = 0; rank < kWorkers; ++rank) {
+    for (int rank = 0; rank < kRecursionWorkers; ++rank) {
       const plain::Batch part = batch_of(rank, t);
       whole.x.insert(whole.x.end(), part.x.begin(), part.x.end());
       whole.y.insert(whole.y.end(), part.y.begin(), part.y.end());
@@ -161,7 +162,8 @@ TEST(AllReduce, EqualsOneProcessWithTheWholeBatch) {
   for (const std::string& optimizer : kOptimizers) {
     const plain::Rule rule = rule_of(optimizer);
     const std::vector<double> expected = train_whole_batch(rule);
-    for (const auto& model : train_world("inproc", kWorkers, options_of("allreduce", rule), kSteps)) {
+    for (const auto& model :
+         train_world("inproc", kRecursionWorkers, options_of("allreduce", rule), kRecursionSteps)) {
       EXPECT_LT(largest_difference(model, expected), 1e-10) << optimizer << ", seed " << kSeed;
     }
   }
@@ -172,21 +174,22 @@ TEST(AllReduce, EqualsOneProcessWithTheWholeBatch) {
 TEST(AdaptThenCombine, OnTheCompleteGraphWithSgdEqualsTheWholeBatch) {
   const plain::Rule rule = rule_of("sgd");
   const std::vector<double> expected = train_whole_batch(rule);
-  for (const auto& model : train_world("inproc", kWorkers, options_of("atc", rule), kSteps)) {
+  for (const auto& model :
+       train_world("inproc", kRecursionWorkers, options_of("atc", rule), kRecursionSteps)) {
     EXPECT_LT(largest_difference(model, expected), 1e-10) << "seed " << kSeed;
   }
 }
 
 TEST(AdaptThenCombine, OnTheCompleteGraphWithAdamDoesNot) {
   const plain::Rule rule = rule_of("adam");
-  const auto models = train_world("inproc", kWorkers, options_of("atc", rule), kSteps);
+  const auto models = train_world("inproc", kRecursionWorkers, options_of("atc", rule), kRecursionSteps);
   EXPECT_GT(largest_difference(models[0], train_whole_batch(rule)), 1e-4);
 }
 
 TEST(Bits, AreTheSameInTwoRuns) {
   const Options options = options_of("awc", rule_of("accum-adamw"));
-  EXPECT_EQ(train_world("inproc", kWorkers, options, kSteps, torch::kFloat32),
-            train_world("inproc", kWorkers, options, kSteps, torch::kFloat32));
+  EXPECT_EQ(train_world("inproc", kRecursionWorkers, options, kRecursionSteps, torch::kFloat32),
+            train_world("inproc", kRecursionWorkers, options, kRecursionSteps, torch::kFloat32));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ using support::failure_of;
 using support::Worker;
 using ::testing::HasSubstr;
 
-constexpr int kWorkers = 3;
+constexpr int kSyncWorkers = 3;
 
 std::vector<double> gradients_of(const torch::nn::Module& module) {
   std::vector<double> all;
@@ -30,11 +30,11 @@ std::vector<double> gradients_of(const torch::nn::Module& module) {
 // The mean over the workers of the sum of their gradients of these batches, at the start.
 std::vector<double> mean_by_hand(const std::vector<int>& batches) {
   std::vector<double> mean(start_values().size(), 0.0);
-  for (int rank = 0; rank < kWorkers; ++rank) {
+  for (int rank = 0; rank < kSyncWorkers; ++rank) {
     for (int batch : batches) {
       const auto g = plain::gradient(plain::Network{}, start_values(), batch_of(rank, batch));
       for (std::size_t e = 0; e < mean.size(); ++e)
-        mean[e] += g[e] / kWorkers;
+        mean[e] += g[e] / kSyncWorkers;
     }
   }
   return mean;
@@ -48,7 +48,7 @@ Options all_reduce(const std::string& optimizer) {
 
 TEST(SyncGradients, LeavesTheMeanInThem) {
   for (const std::vector<int>& batches : {std::vector<int>{0}, std::vector<int>{0, 1, 2}}) {
-    support::run_threads(kWorkers, [&](Worker& worker) {
+    support::run_threads(kSyncWorkers, [&](Worker& worker) {
       TestWorld here(worker);
       Network network = make_network();
       DecentralizedDataParallel model(network.ptr(), here.world, all_reduce("sgd"));
@@ -71,7 +71,7 @@ TEST(SyncGradients, LeavesTheMeanInThem) {
 // torch's own clipping, then either kind of step: what one process with everybody's batch does.
 TEST(SyncGradients, WhatIsDoneToThemCounts) {
   for (const char* optimizer : {"sgd", "external"}) {
-    support::run_threads(kWorkers, [&](Worker& worker) {
+    support::run_threads(kSyncWorkers, [&](Worker& worker) {
       TestWorld here(worker);
       Network network = make_network();
       Options options = all_reduce(optimizer);
