@@ -13,7 +13,7 @@ def curve(run):
                 if line["kind"] == "step":
                     seconds += line["seconds"]
                     at[line["step"]] = seconds
-                elif worker == 0:
+                elif worker == 0 and line["kind"] == "eval":
                     points.append((line["step"], line["loss"]))
         clocks.append(at)
         worker += 1
