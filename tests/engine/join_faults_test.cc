@@ -12,6 +12,7 @@
 #include "kith/launch/admissions.h"
 #include "kith/optim/methods.h"
 #include "tests/engine/join_support.h"
+#include "tests/support/deadly_store.h"
 
 namespace kith::engine {
 namespace {
@@ -74,38 +75,6 @@ TEST(Join, NobodyWaitsForANewcomerThatTakesItsTime) {
   expect_equal(reports, {0, 1, 2, 3});
 }
 
-// Dies when it comes to write a key that has `part` in it; its own life, not that of its world.
-class DeadlyStore final : public comm::Store {
- public:
-  DeadlyStore(support::Worker& worker, std::string part) : worker_(worker), part_(std::move(part)) {}
-
- private:
-  void look(std::string_view key) {
-    if (!part_.empty() && key.find(part_) != std::string_view::npos) support::die(worker_);
-  }
-  void set_for(std::string_view key, std::string_view value, std::stop_token stop) override {
-    look(key);
-    worker_.store.set(key, value, std::move(stop));
-  }
-  std::optional<std::string> get_for(std::string_view key, std::stop_token stop) override {
-    return worker_.store.get(key, std::move(stop));
-  }
-  std::int64_t add_for(std::string_view key, std::int64_t delta, std::stop_token stop) override {
-    return worker_.store.add(key, delta, std::move(stop));
-  }
-  std::string set_once_for(std::string_view key, std::string_view value, std::stop_token stop) override {
-    look(key);
-    return worker_.store.set_once(key, value, std::move(stop));
-  }
-  std::optional<std::string> wait_for(std::string_view key, Deadline deadline,
-                                      std::stop_token stop) override {
-    return worker_.store.wait(key, deadline, std::move(stop));
-  }
-
-  support::Worker& worker_;
-  const std::string part_;
-};
-
 // A newcomer that dies in every phase of its joining: with the transport made and the state on its way,
 // holding it, calling, opening, and when the view stands. Another one comes after it.
 class NewcomerDies : public ::testing::TestWithParam<std::string> {};
@@ -118,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Join, NewcomerDies,
                          });
 TEST_P(NewcomerDies, AndAnotherOneComes) {
   const auto reports = support::run_world("shm", kFounders + 2, [&](support::Worker& worker) {
-    DeadlyStore store(worker, worker.rank == kFounders ? GetParam() : "");
+    support::DeadlyStore store(worker, worker.rank == kFounders ? GetParam() : "");
     if (worker.rank > kFounders) {
       EXPECT_TRUE(worker.store.wait(cat("died/", kFounders), support::in_time()));
     }
@@ -136,7 +105,7 @@ TEST_P(NewcomerDies, AndAnotherOneComes) {
 TEST(Join, ADonorThatDiesIsReplaced) {
   const auto reports = support::run_world("shm", kFounders + 1, [&](support::Worker& worker) {
     come_after_founders(worker);
-    DeadlyStore store(worker, worker.rank == 1 ? "/met/1" : "");
+    support::DeadlyStore store(worker, worker.rank == 1 ? "/met/1" : "");
     Elastic elastic(worker, "shm", kFounders, nullptr, &store);
     Quadratic<double> quadratic(elastic.worker, options_of("awc"));
     start(worker, quadratic);

@@ -9,6 +9,7 @@
 #include "kith/base/error.h"
 #include "kith/optim/methods.h"
 #include "tests/engine/engine_support.h"
+#include "tests/support/deadly_store.h"
 
 namespace kith::engine {
 namespace {
@@ -191,38 +192,6 @@ TEST_P(Death, InAnOperationWithEverybodyItIsDoneAmongTheRest) {
   expect_survivors(reports, {victim}, algorithm);
 }
 
-// Dies when it comes to write a key that has `part` in it.
-class DeadlyStore final : public comm::Store {
- public:
-  DeadlyStore(support::Worker& worker, std::string part) : worker_(worker), part_(std::move(part)) {}
-
- private:
-  void look(std::string_view key) {
-    if (!part_.empty() && key.find(part_) != std::string_view::npos) support::die(worker_);
-  }
-  void set_for(std::string_view key, std::string_view value, std::stop_token stop) override {
-    look(key);
-    worker_.store.set(key, value, std::move(stop));
-  }
-  std::optional<std::string> get_for(std::string_view key, std::stop_token stop) override {
-    return worker_.store.get(key, std::move(stop));
-  }
-  std::int64_t add_for(std::string_view key, std::int64_t delta, std::stop_token stop) override {
-    return worker_.store.add(key, delta, std::move(stop));
-  }
-  std::string set_once_for(std::string_view key, std::string_view value, std::stop_token stop) override {
-    look(key);
-    return worker_.store.set_once(key, value, std::move(stop));
-  }
-  std::optional<std::string> wait_for(std::string_view key, Deadline deadline,
-                                      std::stop_token stop) override {
-    return worker_.store.wait(key, deadline, std::move(stop));
-  }
-
-  support::Worker& worker_;
-  const std::string part_;
-};
-
 // A second one dies while the first loss is being dealt with: before it says where it is, before it proposes,
 // before its windows are open, before it says that they are, before it says that the view stands.
 struct SecondDeath {
@@ -250,7 +219,7 @@ TEST_P(DeathInAChange, TheOthersGoOnToTheEnd) {
   const std::string &algorithm = GetParam().algorithm, &part = GetParam().part;
   const int victim = GetParam().victim;
   const auto reports = support::run_world("shm", 5, [&](support::Worker& worker) {
-    DeadlyStore store(worker, worker.rank == victim ? part : "");
+    support::DeadlyStore store(worker, worker.rank == victim ? part : "");
     support::Worker own{worker.rank, worker.size, worker.transport, store};
     Quadratic<double> quadratic(own, reforming(algorithm, "complete"));
     quadratic.engine().start();
