@@ -2,7 +2,7 @@
 
     run UNTIMED TIMED   -> "done SECONDS LOSS"      the seconds are of the timed steps, the loss is the last one's
 
-bf16 autocast, scaled-dot-product attention, fused AdamW. Arguments: RANK WORKERS FOLDER and the words of job.h; the first
+bf16 autocast, scaled-dot-product attention, fused AdamW, no biases. compiled.py is the same through torch.compile. Arguments: RANK WORKERS FOLDER and the words of job.h; the first
 three are for programs of several workers.
 """
 import sys
@@ -23,13 +23,22 @@ def attend(q, k, v):
     return (q @ k.transpose(-2, -1) * q.size(-1) ** -0.5).masked_fill(future, float("-inf")).softmax(-1) @ v
 
 
+class Norm(nn.Module):  # nn.LayerNorm without a bias is there from PyTorch 2.1 on
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return F.layer_norm(x, self.weight.shape, self.weight)
+
+
 class Block(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
         self.heads = heads
-        self.attention_norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.query_key_value, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.attention_norm, self.mlp_norm = Norm(width), Norm(width)
+        self.query_key_value, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.widen, self.narrow = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
 
     def attention(self, x):
         batch, length, width = x.shape
@@ -47,13 +56,11 @@ class Gpt(nn.Module):
         super().__init__()
         self.table, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
+        self.norm = Norm(width)
         with torch.no_grad():
-            for name, parameter in self.named_parameters():
+            for parameter in self.parameters():
                 if parameter.dim() >= 2:
                     parameter.normal_(0, 0.02)
-                if name.endswith("bias"):
-                    parameter.zero_()
             for block in self.blocks:
                 for writer in (block.out, block.narrow):
                     writer.weight.mul_((2 * layers) ** -0.5)
@@ -70,7 +77,7 @@ def draw_tokens(count, vocabulary):
     return (u * u * u * vocabulary).floor().long()
 
 
-def main():
+def main(made=lambda loss_of: loss_of):
     device = sys.argv[5]
     layers, width, batch, heads, context, vocabulary = map(int, sys.argv[6:12])
     torch.manual_seed(SEED)
@@ -81,10 +88,14 @@ def main():
     tokens = draw_tokens(batch * context + 1, vocabulary).to(device)
     x, y = tokens[:-1].view(batch, context), tokens[1:].contiguous()
 
+    @made
+    def loss_of(x, y):
+        with torch.autocast(device, dtype=torch.bfloat16):
+            return F.cross_entropy(model(x), y)
+
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(device, dtype=torch.bfloat16):
-            loss = F.cross_entropy(model(x), y)
+        loss = loss_of(x, y)
         loss.backward()
         optimizer.step()
         return loss.detach()
@@ -109,4 +120,5 @@ def main():
         print(f"done {time.monotonic() - start:.9f} {loss.item():.9f}", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

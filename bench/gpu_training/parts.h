@@ -26,7 +26,8 @@ void measure_mlp(const PartOptions& options, Report& report);
 // Beside it, PyTorch's DDP over Gloo.
 void measure_ddp(const PartOptions& options, Report& report);
 // One worker trains GPT-2 small, by turns with an eager PyTorch program. Tokens per second.
-void measure_gpt(const PartOptions& options, Report& report);
+void measure_gpt_8(const PartOptions& options, Report& report);
+void measure_gpt_32(const PartOptions& options, Report& report);
 // 4 workers train GPT-2 small: local-only and aer. Tokens per second.
 void measure_gpt_workers(const PartOptions& options, Report& report);
 

@@ -20,7 +20,8 @@ constexpr std::uint64_t kSeed = 7;
 
 struct Lesson {
   std::shared_ptr<torch::nn::Module> net;
-  std::function<torch::Tensor()> loss;
+  train::Batch batch;
+  std::function<torch::Tensor(const train::Batch&)> loss;
 };
 
 Lesson make_mlp(const GpuJob& job, int rank, torch::Device device) {
@@ -33,7 +34,9 @@ Lesson make_mlp(const GpuJob& job, int rank, torch::Device device) {
   torch::manual_seed(kSeed + 1 + static_cast<std::uint64_t>(rank));
   const torch::Tensor x = torch::randn({job.batch, job.width}).to(device);
   const torch::Tensor y = torch::randn({job.batch, job.width}).to(device);
-  return {net.ptr(), [net, x, y]() mutable { return torch::mse_loss(net->forward(x), y); }};
+  return {net.ptr(), {x, y}, [net](const train::Batch& batch) mutable {
+            return torch::mse_loss(net->forward(batch.input), batch.target);
+          }};
 }
 
 // Tokens first, first + 1, ... of the formula in job.h.
@@ -49,14 +52,15 @@ Lesson make_gpt(const GpuJob& job, int rank, torch::Device device) {
                                     .heads = job.heads,
                                     .width = job.width,
                                     .context = job.context,
-                                    .vocabulary = job.vocabulary});
+                                    .vocabulary = job.vocabulary,
+                                    .bias = false});
   net->to(device);
   const torch::Tensor tokens = tokens_from(rank * job.tokens(), job.tokens() + 1, job.vocabulary).to(device);
   const torch::Tensor x = tokens.slice(0, 0, -1).view({job.batch, job.context});
   const torch::Tensor y = tokens.slice(0, 1).contiguous();
-  return {net, [net, x, y, device] {
+  return {net, {x, y}, [net, device](const train::Batch& batch) {
             const train::compat::Autocast autocast(device.type(), torch::kBFloat16);
-            return train::cross_entropy(net->forward(x), y);
+            return train::cross_entropy(net->forward(batch.input), batch.target);
           }};
 }
 
@@ -72,8 +76,15 @@ Trainee::Trainee(const engine::WorldParts& world, const GpuJob& job, const std::
     : world_(world), job_(job) {
   Lesson lesson = make_lesson(job, world.rank());
   net_ = std::move(lesson.net);
+  batch_ = std::move(lesson.batch);
   loss_ = std::move(lesson.loss);
   train::Options options = options_for(mode, shape_for(mode, world.size()));
+  // As `kith train` does it.
+  const bool records = job.model == "gpt" && train::graphs_obstacle(torch::Device(job.device)).empty();
+  if (records) {
+    options.layout = engine::Layout::staged;
+    graphs_ = std::make_unique<train::GradientGraphs>(net_->parameters(), loss_);
+  }
   options.lr = GpuJob::kLr;
   options.patience = std::chrono::seconds(30);
   model_ = std::make_unique<train::DecentralizedDataParallel>(net_, world, options);
@@ -92,14 +103,19 @@ void Trainee::wait_for_device() const {
 
 void Trainee::step(Lap& lap) {
   model_->zero_grad();
-  const torch::Tensor loss = loss_();
-  loss.backward();
+  torch::Tensor loss;
+  if (graphs_) {
+    loss = graphs_->run(batch_, 1);
+  } else {
+    loss = loss_(batch_);
+    loss.backward();
+  }
   const Clock::Time before = world_.clock->now();
   const train::StepReport report = model_->step();
   lap.stepped += seconds(world_.clock->now() - before);
   lap.waited += seconds(report.waited);
   if (!report.late.empty()) throw Error(cat(report.late.front(), " was late"), cat("step ", report.step));
-  last_loss_ = loss.detach();
+  last_loss_ = loss.detach();  // of a recorded pass: what the pass of the next step writes over
 }
 
 Lap Trainee::run(int untimed, int timed) {

@@ -9,7 +9,9 @@
 #include "bench/common/lap.h"
 #include "bench/gpu_training/job.h"
 #include "kith/engine/world_parts.h"
+#include "kith/train/data/dataset.h"
 #include "kith/train/data_parallel.h"
+#include "kith/train/gradient_graphs.h"
 
 namespace kith::bench {
 
@@ -33,9 +35,11 @@ class Trainee {
   const engine::WorldParts& world_;
   const GpuJob job_;
   std::shared_ptr<torch::nn::Module> net_;
-  std::function<torch::Tensor()> loss_;  // a forward pass
+  train::Batch batch_;
+  std::function<torch::Tensor(const train::Batch&)> loss_;  // a forward pass
   torch::Tensor last_loss_;
   std::unique_ptr<train::DecentralizedDataParallel> model_;
+  std::unique_ptr<train::GradientGraphs> graphs_;  // null: passes are not recorded
 };
 
 }  // namespace kith::bench

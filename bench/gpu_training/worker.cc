@@ -14,12 +14,14 @@
 #include "kith/comm/file_store.h"
 #include "kith/comm/inproc/world.h"
 #include "kith/comm/registry.h"
+#include "kith/train/gradient_graphs.h"
 
 namespace kith::bench {
 namespace {
 
 int serve(const GpuWorkerOptions& options) {
   torch::set_num_threads(1);
+  const std::shared_ptr<void> stream = train::own_stream(torch::Device(options.job.device));
   const SteadyClock clock;
   StderrLog log(cat("worker ", options.rank), LogLevel::warning);
   comm::FileStore store(options.folder);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -112,6 +113,11 @@ class Autocast {
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
+
+  // What operations on the device compute in now; nothing without autocast.
+  static std::optional<torch::ScalarType> type_on(torch::DeviceType device) {
+    return is_on(device) ? std::optional(type_of(device)) : std::nullopt;
+  }
 
  private:
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)

@@ -63,6 +63,24 @@ void check_precision(const Job& job, const Origins& origins) {
   }
 }
 
+// Why its passes cannot be recorded; null when they can.
+const char* graph_obstacle(const Job& job) {
+  if (job.world.device != "cuda") return "world.device = \"cuda\"";
+  if (job.train.precision == "fp16")
+    return "fp32 or bf16 in train.precision: the scale of fp16's loss changes";
+  if (job.model.dropout > 0) return "model.dropout = 0";
+  if (job.wire.layout == "alternating")
+    return "wire.layout = \"staged\": parameters must keep their addresses";
+  return nullptr;
+}
+
+void check_graph(const Job& job, const Origins& origins) {
+  const char* const obstacle = graph_obstacle(job);
+  if (job.train.graph != "on" || !obstacle) return;
+  throw InputError("passes of this job cannot be recorded", place_of(origins, "train.graph"),
+                   cat("automatic, or ", obstacle));
+}
+
 void check_topology(const Job& job, const Origins& origins) {
   if ((job.topology.name == "file") == job.topology.file.empty()) {
     throw InputError(
@@ -129,6 +147,7 @@ void check_combinations(const Job& job, const Origins& origins) {
   check_workload(job, origins);
   check_length(job, origins);
   check_precision(job, origins);
+  check_graph(job, origins);
   check_topology(job, origins);
   check_output(job, origins);
   check_engine(job, origins);
@@ -143,6 +162,13 @@ std::int64_t warmup_steps(const Job& job, std::int64_t steps) {
 graph::Shape shape_of(const Job& job) {
   return job.world.nodes.empty() ? graph::Shape::single_node(static_cast<int>(job.world.workers))
                                  : graph::Shape::parse(job.world.nodes, "world.nodes");
+}
+
+bool records_passes(const Job& job) {
+  if (job.train.graph == "off" || graph_obstacle(job)) return false;
+  const bool hides_sums = optim::exchange_of(job.algorithm.name) == optim::Exchange::gradients ||
+                          job.algorithm.inside == "allreduce";
+  return job.train.graph == "on" || (job.model.name == "gpt" && !(hides_sums && job.world.workers > 1));
 }
 
 bool averages_models(const Job& job) {
@@ -187,7 +213,7 @@ Options options_of(const Job& job) {
   }
   options.bucket_bytes = static_cast<std::size_t>(parse_bytes(job.wire.bucket, "wire.bucket"));
   if (job.wire.layout == "alternating") options.layout = engine::Layout::alternating;
-  if (job.wire.layout == "staged") options.layout = engine::Layout::staged;
+  if (job.wire.layout == "staged" || records_passes(job)) options.layout = engine::Layout::staged;
   options.topology_seed = static_cast<std::uint64_t>(job.topology.seed);
   options.degree = static_cast<int>(job.topology.degree);
   options.edge_probability = job.topology.edge_probability;

@@ -57,6 +57,7 @@ struct Job {
     std::int64_t batch = 4;
     std::int64_t accumulate = 1;
     std::string precision = "fp32";
+    std::string graph = "automatic";
     double label_smoothing = 0;
     double clip = 1;  // 0: off
     std::string non_finite = "skip";
@@ -146,6 +147,9 @@ std::int64_t hidden_width(const Job& job);
 graph::Shape shape_of(const Job& job);
 // Whether its workers average models by the rounds of a topology.
 bool averages_models(const Job& job);
+// Whether forward and backward passes are recorded and repeated, where the LibTorch at hand can (Note
+// [Recorded passes] in gradient_graphs.h).
+bool records_passes(const Job& job);
 // Of a run of `steps`.
 std::int64_t warmup_steps(const Job& job, std::int64_t steps);
 // How the job trains its model; the groups and where it goes on from are the trainer's business.

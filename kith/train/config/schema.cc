@@ -113,6 +113,14 @@ const std::array kTrainingKeys{
             [] {
               return Names{"fp32", "bf16", "fp16"};
             }},
+    Key{.name = "train.graph",
+        .field = [](Job& j) -> Field { return &j.train.graph; },
+        .doc = "Forward and backward passes as one launch, a CUDA graph. automatic: for gpt on a GPU, where "
+               "gradients are not averaged, without dropout, in fp32 or bf16. Needs LibTorch 2.1.",
+        .choices =
+            [] {
+              return Names{"automatic", "on", "off"};
+            }},
     Key{.name = "train.label_smoothing",
         .field = [](Job& j) -> Field { return &j.train.label_smoothing; },
         .doc = "Share of a target that is spread over all classes, in training; losses of evaluations are "

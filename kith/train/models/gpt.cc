@@ -67,10 +67,14 @@ class Block final : public nn::Module {
         widen_(register_module("widen", linear(options, options.width, hidden(options)))),
         narrow_(register_module("narrow", linear(options, hidden(options), options.width))) {}
 
-  torch::Tensor forward(torch::Tensor x) {
-    x = x + torch::dropout(attention_->forward(attention_norm_->forward(x)), dropout_, is_training());
-    const torch::Tensor hidden = torch::gelu(widen_(mlp_norm_->forward(x)), gelu_);
-    return x + torch::dropout(narrow_(hidden), dropout_, is_training());
+  // The residual stream is x + delta: whoever norms it next adds them up, in the same pass over memory.
+  void forward(torch::Tensor& x, torch::Tensor& delta) {
+    const AddNorm before = attention_norm_->after_adding(x, delta);
+    delta = torch::dropout(attention_->forward(before.normed), dropout_, is_training());
+    const AddNorm between = mlp_norm_->after_adding(before.sum, delta);
+    const torch::Tensor hidden = torch::gelu(widen_(between.normed), gelu_);
+    delta = torch::dropout(narrow_(hidden), dropout_, is_training());
+    x = between.sum;
   }
 
   // The layers that write into the residual stream.
@@ -104,9 +108,10 @@ class Gpt final : public Model {
   torch::Tensor forward(const torch::Tensor& tokens) override {
     torch::Tensor x = table_(tokens) + positions_->weight.slice(0, 0, tokens.size(1));
     x = torch::dropout(x, dropout_, is_training());
+    torch::Tensor delta;
     for (const auto& block : blocks_)
-      x = block->forward(x);
-    return F::linear(norm_->forward(x), table_->weight).flatten(0, 1);
+      block->forward(x, delta);
+    return F::linear(norm_->after_adding(x, delta).normed, table_->weight).flatten(0, 1);
   }
 
  private:

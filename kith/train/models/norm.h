@@ -5,6 +5,8 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
+#include "kith/train/add_norm.h"
+
 namespace kith::train {
 
 // Layer norm over the last dimension, with a bias or without; torch's own module has both or neither.
@@ -16,6 +18,11 @@ class Norm final : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& x) const {
     return torch::layer_norm(x, weight_.sizes(), weight_, bias_);
+  }
+
+  // Of x + delta, which may be undefined, and that sum.
+  AddNorm after_adding(const torch::Tensor& x, const torch::Tensor& delta) const {
+    return add_norm(x, delta, weight_, bias_);
   }
 
  private:

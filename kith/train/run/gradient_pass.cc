@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kith/base/error.h"
 #include "kith/telemetry/span.h"
 #include "kith/train/run/model_pass.h"
 
@@ -19,7 +20,26 @@ bool scales_loss(const Job& job) {
   return job.train.precision == "fp16";
 }
 
+GradientPass::GradientPass(const Job& job, Model& model, DecentralizedDataParallel& wrapped,
+                           GradScaler& scaler)
+    : job_(job), model_(model), wrapped_(wrapped), scaler_(scaler) {
+  if (!records_passes(job)) return;
+  const std::string obstacle = graphs_obstacle(wrapped.device());
+  if (obstacle.empty()) {
+    graphs_ = std::make_unique<GradientGraphs>(
+        model.parameters(), [this](const Batch& batch) { return loss_of(job_, model_, batch); });
+  } else if (job.train.graph == "on") {
+    throw InputError(obstacle, "train.graph", "automatic or off");
+  }
+}
+
 void GradientPass::accumulate(const Batch& batch, double weight) {
+  if (graphs_) {
+    const auto pass = span(wrapped_, "pass");
+    const auto guard = wrapped_.no_sync();  // step() finds the gradients; nothing is told on the way
+    losses_.push_back(wrapped_.read(graphs_->run(batch, weight)));
+    return;
+  }
   torch::Tensor loss;
   {
     const auto forward = span(wrapped_, "forward");

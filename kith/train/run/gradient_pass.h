@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "kith/train/config/job.h"
 #include "kith/train/data/loader.h"
 #include "kith/train/data_parallel.h"
 #include "kith/train/grad_scaler.h"
+#include "kith/train/gradient_graphs.h"
 #include "kith/train/models/model.h"
 
 namespace kith::train {
@@ -16,8 +18,8 @@ bool scales_loss(const Job& job);
 // Forward and backward of a step. One thread. Everything referred to outlives it.
 class GradientPass {
  public:
-  GradientPass(const Job& job, Model& model, DecentralizedDataParallel& wrapped, GradScaler& scaler)
-      : job_(job), model_(model), wrapped_(wrapped), scaler_(scaler) {}
+  // InputError when the job wants passes recorded and this LibTorch cannot.
+  GradientPass(const Job& job, Model& model, DecentralizedDataParallel& wrapped, GradScaler& scaler);
 
   // Whether the next step measures noise (optimizer.noise_every).
   bool measures_noise() const;
@@ -34,6 +36,7 @@ class GradientPass {
   Model& model_;
   DecentralizedDataParallel& wrapped_;
   GradScaler& scaler_;
+  std::unique_ptr<GradientGraphs> graphs_;  // null: passes are not recorded
   std::vector<PendingValue> losses_;
 };
 

@@ -51,6 +51,7 @@ class Trainer {
         lr_(rate_options(options.job, steps_)),
         device_(device_for(options.job, world)),
         current_device_(device_),
+        stream_(records_passes(options.job) ? own_stream(device_) : nullptr),
         model_(model_on(device_, options.job)),
         wrapped_(model_, world, wrapper_options(options.job, options.resume_from)),
         data_(options.job, dataset, wrapped_, scaler_),
@@ -372,6 +373,7 @@ class Trainer {
   RateOptions lr_;
   const torch::Device device_;
   const c10::DeviceGuard current_device_;  // what torch does without a device in sight goes there too
+  const std::shared_ptr<void> stream_;     // torch's current one, where passes are recorded
   const std::shared_ptr<Model> model_;
   DecentralizedDataParallel wrapped_;
   GradScaler scaler_;
