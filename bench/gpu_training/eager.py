@@ -77,16 +77,11 @@ def draw_tokens(count, vocabulary):
     return (u * u * u * vocabulary).floor().long()
 
 
-def main(made=lambda loss_of: loss_of):
-    device = sys.argv[5]
-    layers, width, batch, heads, context, vocabulary = map(int, sys.argv[6:12])
-    torch.manual_seed(SEED)
+def serve(model, device, x, y, made=lambda loss_of: loss_of):
+    """Trains the model on one batch, as it is ordered to."""
     torch.set_num_threads(1)
-    model = Gpt(layers, heads, width, context, vocabulary).to(device)
     fused = {"fused": True} if device == "cuda" else {}
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR, weight_decay=0.01, **fused)
-    tokens = draw_tokens(batch * context + 1, vocabulary).to(device)
-    x, y = tokens[:-1].view(batch, context), tokens[1:].contiguous()
 
     @made
     def loss_of(x, y):
@@ -118,6 +113,15 @@ def main(made=lambda loss_of: loss_of):
             loss = step()
         wait()
         print(f"done {time.monotonic() - start:.9f} {loss.item():.9f}", flush=True)
+
+
+def main(made=lambda loss_of: loss_of):
+    device = sys.argv[5]
+    layers, width, batch, heads, context, vocabulary = map(int, sys.argv[6:12])
+    torch.manual_seed(SEED)
+    model = Gpt(layers, heads, width, context, vocabulary).to(device)
+    tokens = draw_tokens(batch * context + 1, vocabulary).to(device)
+    serve(model, device, tokens[:-1].view(batch, context), tokens[1:].contiguous(), made)
 
 
 if __name__ == "__main__":

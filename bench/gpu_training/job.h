@@ -13,6 +13,8 @@ namespace kith::bench {
 //        worker's own; mean squared error
 //   gpt  the transformer of kith/train/models/gpt.h under bf16 autocast; tokens are a formula of their index:
 //        u = (1103515245 k + 12345 mod 2^31) / 2^31,  token k = floor(vocabulary u^3), the target is the next
+//   resnet50  that of kith/train/models/resnet.h under bf16 autocast, images of `width` pixels; normal
+//        numbers and a class in turn
 struct GpuJob {
   static constexpr double kLr = 5e-5;  // AdamW, decay 0.01
 
@@ -27,6 +29,9 @@ struct GpuJob {
   std::string backend = "shm";  // of several workers
 
   std::int64_t tokens() const { return batch * context; }
+  // What is counted by the second.
+  std::int64_t units() const { return model == "gpt" ? tokens() : batch; }
+  const char* unit() const { return model == "gpt" ? "tokens" : "samples"; }
 
   // As words of a command line, for the workers.
   std::vector<std::string> words() const {

@@ -21,11 +21,9 @@ struct Part {
   void (*measure)(const PartOptions&, Report&);
 };
 
-const std::vector<Part> kParts{{"gpt-8", measure_gpt_8},
-                               {"gpt-32", measure_gpt_32},
-                               {"mlp", measure_mlp},
-                               {"gpt-workers", measure_gpt_workers},
-                               {"ddp", measure_ddp}};
+const std::vector<Part> kParts{
+    {"gpt-8", measure_gpt_8}, {"gpt-32", measure_gpt_32},           {"resnet", measure_resnet},
+    {"mlp", measure_mlp},     {"gpt-workers", measure_gpt_workers}, {"ddp", measure_ddp}};
 
 int run(int argc, char** argv) {
   PartOptions part_options{.device = KITH_BENCH_DEVICE};

@@ -25,9 +25,12 @@ struct PartOptions {
 void measure_mlp(const PartOptions& options, Report& report);
 // Beside it, PyTorch's DDP over Gloo.
 void measure_ddp(const PartOptions& options, Report& report);
-// One worker trains GPT-2 small, by turns with an eager PyTorch program. Tokens per second.
+// One worker trains GPT-2 small with batches of 8 or 32, by turns with PyTorch programs, eager and compiled.
+// Tokens per second.
 void measure_gpt_8(const PartOptions& options, Report& report);
 void measure_gpt_32(const PartOptions& options, Report& report);
+// The same with ResNet-50 and torchvision's.
+void measure_resnet(const PartOptions& options, Report& report);
 // 4 workers train GPT-2 small: local-only and aer. Tokens per second.
 void measure_gpt_workers(const PartOptions& options, Report& report);
 

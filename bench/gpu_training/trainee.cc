@@ -12,6 +12,7 @@
 #include "kith/train/compat.h"
 #include "kith/train/cross_entropy.h"
 #include "kith/train/models/gpt.h"
+#include "kith/train/models/resnet.h"
 
 namespace kith::bench {
 namespace {
@@ -64,9 +65,23 @@ Lesson make_gpt(const GpuJob& job, int rank, torch::Device device) {
           }};
 }
 
+Lesson make_resnet(const GpuJob& job, torch::Device device) {
+  const auto net = train::make_resnet({});
+  net->to(device);
+  const torch::Tensor x = torch::randn({job.batch, 3, job.width, job.width})
+                              .to(device)
+                              .contiguous(torch::MemoryFormat::ChannelsLast);
+  const torch::Tensor y = torch::arange(job.batch, torch::kInt64).remainder(1000).to(device);
+  return {net, {x, y}, [net, device](const train::Batch& batch) {
+            const train::compat::Autocast autocast(device.type(), torch::kBFloat16);
+            return train::cross_entropy(net->forward(batch.input), batch.target);
+          }};
+}
+
 Lesson make_lesson(const GpuJob& job, int rank) {
   torch::manual_seed(kSeed);
   const torch::Device device(job.device);
+  if (job.model == "resnet50") return make_resnet(job, device);
   return job.model == "gpt" ? make_gpt(job, rank, device) : make_mlp(job, rank, device);
 }
 
@@ -80,7 +95,7 @@ Trainee::Trainee(const engine::WorldParts& world, const GpuJob& job, const std::
   loss_ = std::move(lesson.loss);
   train::Options options = options_for(mode, shape_for(mode, world.size()));
   // As `kith train` does it.
-  const bool records = job.model == "gpt" && train::graphs_obstacle(torch::Device(job.device)).empty();
+  const bool records = job.model != "mlp" && train::graphs_obstacle(torch::Device(job.device)).empty();
   if (records) {
     options.layout = engine::Layout::staged;
     graphs_ = std::make_unique<train::GradientGraphs>(net_->parameters(), loss_);
