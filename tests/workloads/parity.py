@@ -13,6 +13,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+try:  # compared with as well, where it is
+    import torchvision
+except ImportError:
+    torchvision = None
+
 TYPES = {"F32": numpy.float32, "F64": numpy.float64, "I64": numpy.int64}
 
 
@@ -149,6 +154,7 @@ def main():
     options = dict(word.split("=") for word in sys.argv[4:])
     held = read(path)
     w = {key[7:]: value for key, value in held.items() if key.startswith("weight.")}
+    before = {key: value.clone() for key, value in w.items()}
     if name == "resnet":
         model = ResNet(options).to(held["input"].dtype)
         model.load_state_dict(w)
@@ -164,6 +170,12 @@ def main():
     wanted.update({"gradient." + key: value.grad for key, value in parameters.items()})
     if model is not None:
         wanted.update({"buffer." + key: value for key, value in model.named_buffers()})
+    if name == "resnet" and options["small"] == "0" and torchvision is not None:
+        theirs = getattr(torchvision.models, "resnet" + options["depth"])(num_classes=int(options["classes"]))
+        theirs.to(held["input"].dtype).load_state_dict(before)
+        wanted["scores"] = theirs.train()(held["input"])
+        F.cross_entropy(wanted["scores"], held["target"], label_smoothing=smoothing).backward()
+        wanted.update({"gradient." + key: value.grad for key, value in theirs.named_parameters()})
     worst, where = 0.0, ""
     for key, value in wanted.items():
         got = held[key]
@@ -177,4 +189,5 @@ def main():
     sys.exit(0 if worst < 1e-4 else 1)
 
 
-main()
+if __name__ == "__main__":
+    main()
