@@ -135,7 +135,7 @@ std::vector<Line> run_worker(comm::Transport& transport, const MixOptions& optio
   const auto kernels = kernels::make_cpu_kernels<float>();
   gossip::MixerOptions mixing;
   mixing.count = static_cast<std::size_t>(parse_bytes(options.size, "--size")) / sizeof(float);
-  mixing.wire = parse_dtype(options.wire, "--wire");
+  mixing.wire = parse_wire(options.wire, "--wire");
   gossip::Mixer<float> mixer(transport, *schedule, members, *kernels, clock, mixing);
   Meter meter(transport, members, *kernels, clock);
   Prediction prediction(*schedule);
@@ -248,8 +248,8 @@ void run_mix(const MixOptions& options) {
   if (parse_bytes(options.size, "--size") < static_cast<std::int64_t>(sizeof(float))) {
     throw InputError(cat("'", options.size, "'"), "--size", "at least one number of 4 bytes");
   }
-  if (parse_dtype(options.wire, "--wire") == DType::f64) {
-    throw InputError("'fp64'", "--wire", "the vectors are fp32; use fp32, bf16 or fp16");
+  if (parse_wire(options.wire, "--wire") == DType::f64) {
+    throw InputError("'fp64'", "--wire", "the vectors are fp32; use fp32, bf16, fp16 or int8");
   }
   const launch::Assignment assignment = launch::discover(launch::read_environment());
   if (assignment.workers > 1) return run_process(assignment, options);
@@ -281,7 +281,8 @@ void add_mix(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--backend", options->backend, "shm (processes) or inproc (threads)")
       ->capture_default_str();
-  command->add_option("--wire", options->wire, "what travels: fp32, bf16 or fp16")->capture_default_str();
+  command->add_option("--wire", options->wire, "what travels: fp32, bf16, fp16 or int8")
+      ->capture_default_str();
   command->add_option("--seed", options->seed, "of the vectors and of topologies that draw")
       ->capture_default_str();
   command->add_flag("--json", options->json, "print JSON");

@@ -1,6 +1,6 @@
 // Time per iteration on four hosts behind links of a given rate (share/hostlab): PyTorch's DDP over Gloo,
-// kith's all-reduce, kith decentralised (exp and aer, fp32 and bf16 on the wire), and local only, kith's
-// and PyTorch's, as the floor; the same model, batch and data, one thread per worker.
+// kith's all-reduce, kith decentralised (exp and aer, fp32, bf16 and int8 on the wire), and local only,
+// kith's and PyTorch's, as the floor; the same model, batch and data, one thread per worker.
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,13 @@
 """One worker of PyTorch's DistributedDataParallel over Gloo that trains the byte-level GPT of `kith train` in the same way.
 
-    ddp_gpt.py --run FOLDER --text FILE --hook none|fp16|powersgd [--rank-of-powersgd R] [--set KEY=VALUE]...
+    ddp_gpt.py --run FOLDER --text FILE --hook none|fp16|powersgd|alone [--rank-of-powersgd R] [--set KEY=VALUE]...
 
 The same architecture, initial numbers (torch's own generator, drawn in the same order), order of the data, AdamW, clipping, curve of
 the rate and evaluation; settings have the names and defaults of `kith train`, as far as this model needs them. A launcher tells RANK,
-WORLD_SIZE, MASTER_ADDR and MASTER_PORT. It leaves FOLDER/worker-K/metrics.jsonl with the lines of `kith train`.
+WORLD_SIZE, MASTER_ADDR and MASTER_PORT. With the hook `alone` workers never average: what a step takes without others. It leaves FOLDER/worker-K/metrics.jsonl with the lines of `kith train`.
 """
 import argparse
+import contextlib
 import datetime
 import json
 import math
@@ -165,7 +166,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--run", required=True)
     parser.add_argument("--text", required=True)
-    parser.add_argument("--hook", choices=["none", "fp16", "powersgd"], default="none")
+    parser.add_argument("--hook", choices=["none", "fp16", "powersgd", "alone"], default="none")
     parser.add_argument("--rank-of-powersgd", type=int, default=4)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args()
@@ -219,8 +220,9 @@ def main():
             for group in optimizer.param_groups:
                 group["lr"] = rate(settings, step)
             optimizer.zero_grad(set_to_none=True)
-            loss = F.cross_entropy(model(tokens), target)
-            loss.backward()
+            with model.no_sync() if options.hook == "alone" else contextlib.nullcontext():
+                loss = F.cross_entropy(model(tokens), target)
+                loss.backward()
             nn.utils.clip_grad_norm_(plain.parameters(), settings["train.clip"])
             optimizer.step()
             loss = loss.item()

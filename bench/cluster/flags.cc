@@ -14,8 +14,8 @@ namespace {
 
 const std::vector<std::string> kSizes{"small", "large"};
 const std::vector<std::string> kRates{"0.5", "1", "2.5", "10"};
-const std::vector<std::string> kModes{"none",      "torch", "ddp",      "ddp-fp16", "ddp-powersgd",
-                                      "allreduce", "exp",   "exp-bf16", "aer",      "aer-bf16"};
+const std::vector<std::string> kModes{"none", "torch",    "ddp", "ddp-fp16", "ddp-powersgd", "allreduce",
+                                      "exp",  "exp-bf16", "aer", "aer-bf16", "aer-int8"};
 
 Problem problem_of(const std::string& size) {
   Problem problem{.inputs = 1024, .hidden = 1024, .hidden_layers = 3, .batch = 64};  // 3.2 million parameters
@@ -45,9 +45,9 @@ Flags parse_flags(int argc, char** argv) {
             ->delimiter(',')
             ->check(CLI::PositiveNumber);
         app.add_option("--workers", workers, "per host")->delimiter(',')->check(CLI::Range(1, 16));
-        app.add_option(
-               "--modes", modes,
-               "none, torch, ddp, ddp-fp16, ddp-powersgd, allreduce, or a topology with or without -bf16")
+        app.add_option("--modes", modes,
+                       "none, torch, ddp, ddp-fp16, ddp-powersgd, allreduce, or a topology with or without "
+                       "-bf16, -int8")
             ->delimiter(',');
         app.add_option("--blocks", flags.blocks, "of each mode")->check(CLI::Range(1, 1000));
         app.add_option("--csv", flags.csv, "a line per block into FILE")->option_text("FILE");

@@ -8,8 +8,11 @@ Every run is kept in FOLDER/RATE/NAME and not run again; --report puts together 
 of plain DDP. A method's time is the seconds of training, without evaluations, until its evaluations (straight lines between them) come
 down to the target plus --tolerance. The peer is the fastest of the three that gets there. Ends with goal lines.
 
-For slow links there are three more, which run when --only names them: differences by the codec int8, and the outer loops diloco and noloco.
-    bench/cluster/time_to_loss.py --out FOLDER --rate 100mbit --only ddp --only ddp-fp16 --only ddp-powersgd --only kith-int8
+For slow links there are more, which run when --only names them: the model itself in 8 bits (kith-wire8; kith-wire8-every2 mixes in every second step),
+differences by the codecs int8 and sign, and the outer loops diloco and noloco. ddp-alone never synchronises: it takes the time of DDP's computing.
+    bench/cluster/time_to_loss.py --out FOLDER --rate 100mbit --only ddp --only ddp-fp16 --only ddp-powersgd --only kith-wire8
+--far names those of machines far apart at once, and tells tokens per second, the time that a step waits for others, and the loss over time:
+    bench/cluster/time_to_loss.py --out FOLDER --rate 50mbit --far
 """
 import argparse
 import os
@@ -17,7 +20,7 @@ import shlex
 import subprocess
 import sys
 
-from curves import curve
+from curves import curve, waits
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -27,18 +30,26 @@ TEXT = os.path.join(ROOT, "share/text/austen.txt")
 # The model of kith demo, its batch and its rate, for everybody.
 COMMON = ["world.workers=4", "model.width=128", "optimizer.beta2=0.95", "rate.lr=4e-3", "rate.warmup=20", "train.eval_samples=512"]
 HOOKS = {"ddp": "none", "ddp-fp16": "fp16", "ddp-powersgd": "powersgd"}
+ALONE = "ddp-alone"
 KITH = {
     "kith": ["algorithm.name=awc", "topology.name=aer", "wire.type=bf16"],
     "kith-allreduce": ["algorithm.name=allreduce", "wire.type=fp32"],  # DDP's mathematics: a check, and no part of the goal
 }
 FAR = {
+    "kith-wire8": ["algorithm.name=awc", "topology.name=aer", "wire.type=int8"],
+    "kith-wire8-every2": ["algorithm.name=awc", "topology.name=aer", "wire.type=int8", "algorithm.mix_every=2"],
     "kith-int8": ["algorithm.name=awc", "topology.name=aer", "wire.codec=int8"],
+    "kith-sign": ["algorithm.name=awc", "topology.name=aer", "wire.codec=sign"],
     "diloco": ["algorithm.name=diloco", "topology.name=complete", "algorithm.trigger=every 50"],
     "noloco": ["algorithm.name=noloco", "topology.name=matching", "algorithm.trigger=every 50"],
 }
 GOALS = {"200mbit": 0.40, "1gbit": 0.65, "10gbit": 1.0}
-SPEED_GOALS = {"100mbit": ("kith-int8", 4.0)}  # iterations of the fastest DDP that one of this takes the place of, at least
+OUTER = [*HOOKS, ALONE, "kith-wire8", "diloco", "noloco"]  # --far
+EIGHT_BITS = ["kith-wire8", "kith-wire8-every2", "kith-int8", "kith-sign"]
+# Iterations of these in one of the fastest DDP, at least; their steps over DDP's for its loss, at most.
+SPEED_GOALS = {"100mbit": (4.0, 1.2)}
 EVALUATIONS = 12
+TOKENS = 4 * 4 * 64  # of a step: workers, their batches, the context
 AGREE = 0.02  # final losses of DDP and of kith's all-reduce, which do the same sums in another order
 
 
@@ -48,17 +59,20 @@ def parse():
     parser.add_argument("--python", default="/usr/bin/python3", help="one with torch")
     parser.add_argument("--out", required=True, help="keeps the runs there")
     parser.add_argument("--rate", action="append", default=[], help="of each host's link; repeatable (default: 200mbit, 1gbit, 10gbit)")
-    parser.add_argument("--only", action="append", default=[], choices=[*HOOKS, *KITH, *FAR], help="these alone; repeatable")
+    parser.add_argument("--only", action="append", default=[], choices=[*HOOKS, ALONE, *KITH, *FAR], help="these alone; repeatable")
+    parser.add_argument("--far", action="store_true", help=f"the same as --only for each of {', '.join(OUTER)}, and more of a report")
     parser.add_argument("--steps", type=int, default=400, help="of DDP")
     parser.add_argument("--more", action="append", default=[], metavar="NAME=FACTOR",
-                        help="a method's steps over DDP's (default: kith=1.3, ddp-powersgd=1.25, else 1)")
+                        help="a method's steps over DDP's (default: kith and its 8-bit methods 1.3, ddp-powersgd 1.25, else 1)")
     parser.add_argument("--tolerance", type=float, default=0.005, help="over the target: seeds differ by as much")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for all, as kith train takes it")
     parser.add_argument("--set-kith", action="append", default=[], metavar="KEY=VALUE", help="for kith decentralised alone")
     parser.add_argument("--report", action="store_true", help="runs nothing")
     options = parser.parse_args()
     options.rate = options.rate or list(GOALS)
-    options.factors = {"kith": 1.3, "ddp-powersgd": 1.25}
+    if options.far:
+        options.only += [name for name in OUTER if name not in options.only]
+    options.factors = {"kith": 1.3, "ddp-powersgd": 1.25, **{name: 1.3 for name in EIGHT_BITS}}
     for more in options.more:
         name, _, factor = more.partition("=")
         if name not in HOOKS and name not in KITH and name not in FAR:
@@ -71,8 +85,8 @@ def command_of(options, rate, name, run):
     steps = round(options.steps * options.factors.get(name, 1))
     settings = [*COMMON, f"train.steps={steps}", f"train.eval_every={max(1, steps // EVALUATIONS)}", *options.set]
     command = [HOSTLAB, "--hosts", "4", "--rate", rate, "--logs", run + "-output", "--env", "OMP_NUM_THREADS=1", "--"]
-    if name in HOOKS:
-        command += [options.python, os.path.join(HERE, "ddp_gpt.py"), "--run", run, "--text", TEXT, "--hook", HOOKS[name]]
+    if name in HOOKS or name == ALONE:
+        command += [options.python, os.path.join(HERE, "ddp_gpt.py"), "--run", run, "--text", TEXT, "--hook", HOOKS.get(name, "alone")]
     else:
         command += [os.path.abspath(options.kith), "train", "--out", run]
         settings += {**KITH, **FAR}[name] + (options.set_kith if name == "kith" else [])
@@ -97,12 +111,41 @@ def train(options, rate, name):
         file.write(shlex.join(command) + "\n")
 
 
-def time_of(points, target):
-    """Seconds until the curve has come down to the target; None: never."""
-    for (_, before, high), (_, after, low) in zip(points, points[1:]):
+def reached(points, target):
+    """(steps, seconds) until the curve has come down to the target; None: never."""
+    for (step, second, high), (next_step, next_second, low) in zip(points, points[1:]):
         if low <= target:
-            return after if high <= low else before + (after - before) * max(0.0, (high - target) / (high - low))
+            share = 1.0 if high <= low else max(0.0, (high - target) / (high - low))
+            return step + share * (next_step - step), second + share * (next_second - second)
     return None
+
+
+def report_speed(goals, curves, target):
+    """Iterations and steps of the 8-bit methods against the fastest DDP's."""
+    step = {name: points[-1][1] / points[-1][0] for name, points in curves.items()}
+    fastest = min((name for name in HOOKS if name in step), key=step.get)
+    print(f"  the fastest iteration of DDP is that of {fastest}")
+    for name in EIGHT_BITS:
+        if name not in curves:
+            continue
+        speed, there = step[fastest] / step[name], reached(curves[name], target)
+        factor = there[0] / curves["ddp"][-1][0] if there else float("inf")
+        print(f"goal iteration-speed-{name} {speed:.3g} {goals[0]} {'met' if speed >= goals[0] else 'missed'}")
+        print(f"goal steps-factor-{name} {factor:.3g} {goals[1]} {'met' if factor <= goals[1] else 'missed'}")
+
+
+def report_far(runs, curves):
+    """Tokens per second of all workers, and what a step waits for others: kith's own measure, or what DDP takes over DDP alone."""
+    alone = waits(os.path.join(runs, ALONE)) if os.path.exists(os.path.join(runs, ALONE + ".command")) else None
+    print("                    tokens/s  ms/step  waiting ms/step  its share")
+    for name in curves:
+        each = waits(os.path.join(runs, name))
+        waited = each.waited_s if each.waited_s is not None else alone and max(0.0, each.step_s - alone.step_s)
+        told = "   not known: ddp-alone was not run" if waited is None else f"{1e3 * waited:16.1f}  {100 * waited / each.step_s:8.0f}%"
+        print(f"  {name:16s} {TOKENS / each.step_s:10.0f} {1e3 * each.step_s:8.1f} {told}")
+    print("  loss over seconds of training:")
+    for name, points in curves.items():
+        print(f"  {name:16s} " + "  ".join(f"{seconds:.0f} s {loss:.3f}" for _, seconds, loss in points))
 
 
 def report(options, rate):
@@ -113,18 +156,18 @@ def report(options, rate):
         return
     target = curves["ddp"][-1][2] + options.tolerance
     print(f"\n4 hosts, {rate}/s each: seconds of training until validation loss {target:.4f} (DDP's final loss + {options.tolerance})")
-    print("                    steps  ms/step  final loss  seconds to the loss")
+    print("                    steps  ms/step  final loss  seconds and steps to the loss")
     times = {}
     for name, points in curves.items():
         steps, seconds, loss = points[-1]
-        times[name] = time_of(points, target)
-        reached = "never" if times[name] is None else f"{times[name]:.1f}"
-        print(f"  {name:16s} {steps:6d} {1e3 * seconds / steps:8.1f}    {loss:8.4f}  {reached:>8s}")
-    if rate in SPEED_GOALS and SPEED_GOALS[rate][0] in curves:
-        name, goal = SPEED_GOALS[rate]
-        step = {each: points[-1][1] / points[-1][0] for each, points in curves.items()}
-        ratio = min(step[each] for each in HOOKS if each in step) / step[name]
-        print(f"goal iteration-speed-{rate} {ratio:.3g} {goal} {'met' if ratio >= goal else 'missed'}")
+        there = reached(points, target)
+        times[name] = there[1] if there else None
+        told = f"{there[1]:8.1f}  {there[0]:8.0f}" if there else f"{'never':>8s}"
+        print(f"  {name:17s} {steps:5d} {1e3 * seconds / steps:8.1f}    {loss:8.4f}  {told}")
+    if options.far:
+        report_far(runs, curves)
+    if rate in SPEED_GOALS:
+        report_speed(SPEED_GOALS[rate], curves, target)
     if "kith-allreduce" in curves:
         apart = abs(curves["kith-allreduce"][-1][2] - curves["ddp"][-1][2])
         print(f"  check: kith's all-reduce and DDP end {apart:.4f} apart ({'as they should' if apart <= AGREE else 'NOT THE SAME JOB'})")

@@ -44,7 +44,7 @@ train::Options options_for(const std::string& mode, const graph::Shape& shape) {
   const bool mixes = name != "none" && name != "allreduce";
   options.algorithm = mixes ? "awc" : name;
   if (mixes) options.topology = name;
-  if (name.size() < mode.size()) options.wire = parse_dtype(mode.substr(name.size() + 1), "wire");
+  if (name.size() < mode.size()) options.wire = parse_wire(mode.substr(name.size() + 1), "wire");
   return options;
 }
 

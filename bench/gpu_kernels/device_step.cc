@@ -101,21 +101,18 @@ float* DeviceStep::vector(int stream) {
   return made;
 }
 
-DeviceStep::Slot DeviceStep::make_slot() {
-  if (wire_ == DType::f32) return {vector(1), nullptr};
-  const std::shared_ptr<std::byte> memory = own(payload_bytes());
-  Slot slot{memory.get(), nullptr};
-  if (wire_ == DType::i8)
-    slot.scales = reinterpret_cast<float*>(memory.get() + kernels::int8_scales_at(count_));
+std::byte* DeviceStep::make_slot() {
+  if (wire_ == DType::f32) return reinterpret_cast<std::byte*>(vector(1));
+  std::byte* const slot = own(payload_bytes()).get();
   // Something finite that is not a power of two, and scales to match.
-  require(cudaMemset(slot.values, 0x3d, payload_bytes()), "filling a slot");
+  require(cudaMemset(slot, 0x3d, payload_bytes()), "filling a slot");
   return slot;
 }
 
 std::size_t DeviceStep::payload_bytes() const {
   if (codec_kernels_) return message_bytes_;
   if (wire_ != DType::i8) return count_ * size_of(wire_);
-  return kernels::int8_scales_at(count_) + blocks_ * sizeof(float);
+  return blocks_ * kernels::kInt8BlockBytes;
 }
 
 double DeviceStep::bytes(std::int64_t step) const {
@@ -134,12 +131,11 @@ double DeviceStep::bytes(std::int64_t step) const {
 Pass<float> DeviceStep::pass(const Tensor& tensor, std::int64_t step, std::vector<Source>& sources) const {
   const auto index = static_cast<std::size_t>(&tensor - model_.data());
   const std::size_t first = tensor.first;
-  const auto place = [&](const Slot& slot) {
-    return static_cast<std::byte*>(slot.values) + first * size_of(wire_);
+  const auto place = [&](std::byte* slot) {
+    return slot +
+           (wire_ == DType::i8 ? first_block_[index] * kernels::kInt8BlockBytes : first * size_of(wire_));
   };
-  const auto scales = [&](const Slot& slot) {
-    return slot.scales == nullptr ? nullptr : slot.scales + first_block_[index];
-  };
+  const auto draw = [&](std::int64_t version) { return hash_words(version) + first; };
   float* const now = model_at_[step % 2] + first;
   float* const next = model_at_[(step + 1) % 2] + first;
   if (codec_kernels_) {
@@ -148,12 +144,12 @@ Pass<float> DeviceStep::pass(const Tensor& tensor, std::int64_t step, std::vecto
     sources.push_back({replica_ + first, DType::f32, -0.5});
     sources.push_back({now, DType::f32, 1});
   } else if (wire_ == DType::f32) {
-    sources.push_back({place(peer_), wire_, 0.5, scales(peer_)});
+    sources.push_back({place(peer_), wire_, 0.5});
     sources.push_back({now, DType::f32, 0.5});
   } else {
     // x + (q_peer - q) / 2 with q = x as published
-    sources.push_back({place(peer_), wire_, 0.5, scales(peer_)});
-    sources.push_back({now, DType::f32, -0.5, nullptr, wire_});
+    sources.push_back({place(peer_), wire_, 0.5});
+    sources.push_back({now, DType::f32, -0.5, wire_, draw(step)});
     sources.push_back({now, DType::f32, 1});
   }
   kernels::AdamOptions adam{
@@ -161,8 +157,8 @@ Pass<float> DeviceStep::pass(const Tensor& tensor, std::int64_t step, std::vecto
   adam.step = step;
   Pass<float> made;
   made.to.values = next;
-  if (codec_kernels_) made.to = {next, published_ + first, DType::f32, nullptr};
-  if (wire_ != DType::f32) made.to = {next, place(slot_), wire_, scales(slot_)};
+  if (codec_kernels_) made.to = {next, published_ + first, DType::f32};
+  if (wire_ != DType::f32) made.to = {next, place(slot_), wire_, draw(step + 1)};
   made.mix = {sources};
   made.gradient = {gradients_[index]};
   made.state = {m_ + first, v_ + first, accumulator_ + first};
@@ -207,12 +203,8 @@ void DeviceStep::verify(kernels::Kernels<float>& kernels) {
         return s.bytes.emplace_back(download<std::byte>(from, bytes)).data();
       };
       const std::size_t count = s.pass.count;
-      for (Source& source : s.sources) {
-        source.data = copy(source.data, count * size_of(source.type));
-        if (source.scales)
-          source.scales =
-              reinterpret_cast<float*>(copy(source.scales, kernels::int8_blocks(count) * sizeof(float)));
-      }
+      for (Source& source : s.sources)
+        source.data = copy(source.data, bytes_of(source.type, count));
       s.pass.gradient.data = copy(s.pass.gradient.data, count * sizeof(float));
       for (float*& state : s.pass.state)
         state = reinterpret_cast<float*>(copy(state, count * sizeof(float)));

@@ -38,14 +38,9 @@ class DeviceStep {
   double bytes(std::int64_t step) const;
 
  private:
-  struct Slot {
-    void* values = nullptr;
-    float* scales = nullptr;
-  };
-
   float* vector(int stream);
   std::shared_ptr<std::byte> own(std::size_t bytes);
-  Slot make_slot();
+  std::byte* make_slot();
   // A neighbour's first message, of a difference such as the steps of a model make.
   void make_replicas(const std::string& codec);
   void run_passes(kernels::Kernels<float>& kernels, std::int64_t step, std::size_t per_launch);
@@ -63,8 +58,8 @@ class DeviceStep {
   std::vector<std::size_t> first_block_;  // by tensor
   std::vector<std::shared_ptr<std::byte>> memory_;
   float* model_at_[2] = {};  // the same twice unless the layout alternates
-  Slot slot_;
-  Slot peer_;
+  std::byte* slot_ = nullptr;
+  std::byte* peer_ = nullptr;
   float* m_ = nullptr;
   float* v_ = nullptr;
   float* accumulator_ = nullptr;

@@ -69,7 +69,7 @@ void BucketModel<T>::follow_parameters() {
   for (const BucketPart& part : parts_) {
     const std::array<kernels::Source, 3> sources{
         kernels::Source{home(part), dtype_of<T>(), 1},
-        kernels::Source{home(part), dtype_of<T>(), -1, nullptr, plan_.type},
+        kernels::Source{home(part), dtype_of<T>(), -1, plan_.type},
         kernels::Source{part.parameter, plan_.type, 1}};
     kernels_->mix({home(part), nullptr, {}}, {sources, 1}, part.count);
   }

@@ -16,8 +16,8 @@ constexpr std::size_t kAlignment = 64;
 // Of a bucket: by so much it may be larger or smaller before a segment is split for it.
 constexpr double kSlack = 0.1;
 
-std::size_t padded(std::size_t count, DType type) {
-  const std::size_t grain = kAlignment / size_of(type);
+std::size_t padded(std::size_t count, DType type, std::size_t block) {
+  const std::size_t grain = std::max(kAlignment / size_of(type), block);
   return (count + grain - 1) / grain * grain;
 }
 
@@ -30,7 +30,7 @@ std::uint64_t digest_text(std::string_view text) {
 
 }  // namespace
 
-std::vector<BucketPlan> cut_buckets(std::span<const Segment> segments, std::size_t bytes) {
+std::vector<BucketPlan> cut_buckets(std::span<const Segment> segments, std::size_t bytes, std::size_t block) {
   std::vector<BucketPlan> plans;
   std::map<DType, std::size_t> open;  // type -> index of the plan being filled
   for (std::size_t i = segments.size(); i-- > 0;) {
@@ -39,13 +39,13 @@ std::vector<BucketPlan> cut_buckets(std::span<const Segment> segments, std::size
     if (fresh) plans.push_back({segment.type, 0, {}});
     BucketPlan& plan = plans[at->second];
     plan.segments.push_back({i, plan.count, 0, segment.count});
-    plan.count += padded(segment.count, segment.type);
+    plan.count += padded(segment.count, segment.type, block);
     if (plan.count * size_of(segment.type) >= bytes) open.erase(at);
   }
   return plans;
 }
 
-std::vector<BucketPlan> cut_evenly(std::span<const Segment> segments, std::size_t bytes) {
+std::vector<BucketPlan> cut_evenly(std::span<const Segment> segments, std::size_t bytes, std::size_t block) {
   // Of a type: the bucket being filled, and how far all of its buckets should reach when that one is closed.
   struct Open {
     std::size_t plan = 0;
@@ -71,19 +71,19 @@ std::vector<BucketPlan> cut_evenly(std::span<const Segment> segments, std::size_
       const double room = std::max(0.0, at.target - at.filled);
       std::size_t count = segment.count - from;
       if (static_cast<double>(count * element) > room + slack + kAlignment)
-        count = std::min(count, padded(static_cast<std::size_t>(room) / element + 1, segment.type));
+        count = std::min(count, padded(static_cast<std::size_t>(room) / element + 1, segment.type, block));
       BucketPlan& plan = plans[at.plan];
       plan.segments.push_back({i, plan.count, from, count});
-      plan.count += padded(count, segment.type);
+      plan.count += padded(count, segment.type, block);
       from += count;
-      at.filled += static_cast<double>(padded(count, segment.type) * element);
+      at.filled += static_cast<double>(padded(count, segment.type, block) * element);
       at.fresh = at.filled >= at.target - slack;
     } while (from < segment.count);
   }
   return plans;
 }
 
-std::vector<BucketPlan> plans_of(const Cut& cut, std::span<const Segment> segments) {
+std::vector<BucketPlan> plans_of(const Cut& cut, std::span<const Segment> segments, std::size_t block) {
   const auto differs = [] {
     return InputError("cuts another model", "cut", "take it from an engine with the same parameters");
   };
@@ -97,7 +97,7 @@ std::vector<BucketPlan> plans_of(const Cut& cut, std::span<const Segment> segmen
           count > segments[segment].count - placed[segment])
         throw differs();
       plan.segments.push_back({segment, plan.count, placed[segment], count});
-      plan.count += padded(count, plan.type);
+      plan.count += padded(count, plan.type, block);
       placed[segment] += count;
     }
     plans.push_back(std::move(plan));

@@ -35,13 +35,14 @@ std::pair<ModelCut, double> staggered(std::vector<BucketPlan> plans, std::int64_
 ModelCut cut_model(std::span<const Segment> segments, const EngineOptions& options,
                    const graph::Schedule& schedule, bool exchanges) {
   const std::int64_t turns = exchanges && options.stagger ? graph::turns_of(schedule) : 1;
-  if (!options.cut.empty()) return staggered(plans_of(options.cut, segments), turns).first;
+  const std::size_t block = wire_block(options);
+  if (!options.cut.empty()) return staggered(plans_of(options.cut, segments, block), turns).first;
   const std::size_t bytes = bucket_bytes(
       segments, options, averages_gradients(options) ? std::max(graph::kAllReduceParts, turns) : turns);
-  auto [whole, fullest] = staggered(cut_buckets(segments, bytes), turns);
+  auto [whole, fullest] = staggered(cut_buckets(segments, bytes, block), turns);
   if (fullest <= kUneven || options.layout == Layout::alternating || !graph::crosses_nodes(schedule))
     return whole;
-  auto [even, fullest_of_even] = staggered(cut_evenly(segments, bytes), turns);
+  auto [even, fullest_of_even] = staggered(cut_evenly(segments, bytes, block), turns);
   return fullest_of_even < fullest ? even : whole;
 }
 

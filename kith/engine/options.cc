@@ -40,6 +40,13 @@ void validate_inside(const EngineOptions& options, optim::Exchange exchange) {
   }
 }
 
+void validate_wire(const EngineOptions& options, optim::Exchange exchange) {
+  if (options.wire != DType::i8 || exchange != optim::Exchange::gradients) return;
+  throw InputError(cat("a wire of int8 with algorithm '", options.algorithm, "'"), "wire",
+                   "all workers must end with the same mean gradient, and sums of many in 8 bits lose what "
+                   "the smaller ones say: bf16 or fp16; int8 is for models");
+}
+
 void validate_codec(const EngineOptions& options) {
   optim::validate_codec(options.algorithm, options.codec, options.consensus_step);
   if (options.codec.empty()) return;
@@ -109,6 +116,7 @@ void validate(const EngineOptions& options) {
                   options.external_optimizer ? "" : std::string_view(options.optimizer.name));
   const auto algorithm = optim::make_algorithm<float>(options.algorithm, options.method);
   validate_inside(options, algorithm->exchange());
+  validate_wire(options, algorithm->exchange());
   if (options.bucket_bytes == 0) throw InputError("0 bytes", "bucket size", "for example 25 MiB");
   if (options.mix_every < 1) throw InputError(cat(options.mix_every), "mix every", "at least 1");
   if (options.mix_every > 1 && !options.trigger.empty()) {
@@ -150,6 +158,10 @@ std::vector<std::string> inside_names() {
 
 bool nodes_are_models(const EngineOptions& options) {
   return options.inside == "allreduce";
+}
+
+std::size_t wire_block(const EngineOptions& options) {
+  return options.wire ? block_of(*options.wire) : 1;
 }
 
 bool averages_gradients(const EngineOptions& options) {

@@ -46,8 +46,10 @@ struct EngineOptions {
   bool external_optimizer = false;
   graph::ScheduleOptions schedule = {.topology = "aer"};  // its shape is the shape of the world
   std::size_t bucket_bytes = 25u << 20;
-  Cut cut = {};               // Engine::cut() of an engine whose state is to be taken over; empty: cut anew
-  std::optional<DType> wire;  // what travels; default: the parameters' own type (fp32 for 16-bit parameters)
+  Cut cut = {};  // Engine::cut() of an engine whose state is to be taken over; empty: cut anew
+  // What travels: of models bf16, fp16, int8 (Note [Dither] in kith/kernels/int8.h), of gradients bf16, fp16.
+  // Default: the parameters' own type (fp32 for 16-bit parameters).
+  std::optional<DType> wire;
   // In place of a wire: differences by this codec travel (kith/kernels/codec.h, Note [Differences] in
   // kith/gossip/replicas.h), such as "sign" or "qsgd 4". Empty: none.
   std::string codec = {};
@@ -91,6 +93,9 @@ std::vector<std::string> inside_names();
 
 // Whether the workers of a node are one model: `inside` is allreduce.
 bool nodes_are_models(const EngineOptions& options);
+
+// Where segments begin in their bucket, and where it ends: at multiples of so many elements (bucketing.h).
+std::size_t wire_block(const EngineOptions& options);
 
 // Whether workers average gradients before a step: all of them (all-reduce), or those of a node.
 bool averages_gradients(const EngineOptions& options);

@@ -23,7 +23,7 @@ std::unique_ptr<GradientReduction<T>> open_reduction(const TypedBucketOptions& o
   reduction.count = options.plan.count;
   for (const Placed& placed : options.plan.segments)
     reduction.firsts.push_back(placed.first);
-  reduction.wire = options.wire;
+  reduction.wire = options.wire == DType::i8 ? dtype_of<T>() : options.wire;  // that one is for models
   reduction.patience = options.patience;
   reduction.device = &options.work->device;
   reduction.reducers = options.reducers;
@@ -157,9 +157,10 @@ void TypedBucket<T>::publish_first(const StepContext& first) {
     }
     for (const BucketPart& part : model_.parts()) {
       if (model_.alternating()) break;
-      const kernels::Destination<T> to = channel.outgoing(part.first);
-      void* const out = to.encoded ? to.encoded : to.values;
-      model_.kernels().convert(out, options_.wire, model_.home(part), dtype_of<T>(), part.count);
+      kernels::Destination<T> to = channel.outgoing(part.first);
+      if (to.encoded) to.values = nullptr;
+      const kernels::Source model{model_.home(part), dtype_of<T>(), 1};
+      model_.kernels().mix(to, {{&model, 1}}, part.count);
     }
     channel.publish(first.now.front(), state_.weight(), first.rounds > 0);
   }
@@ -173,8 +174,8 @@ void TypedBucket<T>::publish_early(std::size_t index, const StepContext& first) 
     const kernels::Destination<T> to = channel.outgoing(part.first);
     const T* const from =
         first.step == 0 ? model_.home(part) : state_.algorithm(channel_specs_[index].early_state, part.first);
-    model_.kernels().convert(to.values, dtype_of<T>(), from, dtype_of<T>(), part.count);
-    if (to.encoded) model_.kernels().convert(to.encoded, to.encoded_type, from, dtype_of<T>(), part.count);
+    const kernels::Source source{from, dtype_of<T>(), 1};
+    model_.kernels().mix(to, {{&source, 1}}, part.count);
   }
   channel.publish(first.rounds > 0 ? first.now.front() : first.coming, state_.weight());
 }

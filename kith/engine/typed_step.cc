@@ -94,6 +94,7 @@ kernels::Destination<T> TypedStep<T>::next_model(const optim::SegmentView& s) {
     const kernels::Destination<T> wire = channel_at(0).outgoing(s.first);
     to.encoded = rounded ? wire.encoded : wire.values;
     to.encoded_type = rounded ? wire.encoded_type : dtype_of<T>();
+    to.draw = wire.draw;
   }
   return to;
 }

@@ -6,6 +6,7 @@
 
 #include "kith/base/check.h"
 #include "kith/base/error.h"
+#include "kith/base/rng.h"
 #include "kith/comm/take_slot.h"
 #include "kith/gossip/channel_parts.h"
 
@@ -26,12 +27,13 @@ Channel<T>::Channel(comm::Transport& transport, const Members& members, const gr
       peers_(neighbours_of(period_, members, self_)),
       replicas_(make_replicas<T>(transport, members, period_, options)),
       window_(open_window(transport, peers_, options,
-                          coded() ? replicas_->largest_message() : options.count * size_of(options.wire),
+                          coded() ? replicas_->largest_message() : bytes_of(options.wire, options.count),
                           clock.now() + options.patience)),
       copies_(!work_.device.host() && !lies_on_device(transport, options)),
       across_(
           open_across<T>(transport, peers_, schedule, options, machines_, clock.now() + options.patience)),
       reducer_(open_reducer<T>(transport, peers_, schedule, options, clock.now() + options.patience)) {
+  KITH_CHECK_EQ(options.count % block_of(options.wire), std::size_t{0}, "whole blocks of the wire");
   if (copies_) {
     for (kernels::Buffer& slot : slots_)
       slot = work_.device.allocate(largest_message());
@@ -86,7 +88,12 @@ kernels::Destination<T> Channel<T>::outgoing(std::size_t first) {
   std::byte* const slot = next_slot();
   if (!lossy()) return {reinterpret_cast<T*>(slot) + first, nullptr, {}};
   T* const values = values_.empty() ? nullptr : values_.as<T>() + first;
-  return {values, slot + first * size_of(options_.wire), options_.wire};
+  return {values, slot + bytes_of(options_.wire, first), options_.wire, draw_of(published_ + 1) + first};
+}
+
+template <class T>
+std::uint64_t Channel<T>::draw_of(std::uint64_t number) const {
+  return hash_words(options_.digest, number);
 }
 
 template <class T>
@@ -127,7 +134,7 @@ void Channel<T>::make_visible(const Publication& publication, kernels::Queue& qu
     kernels::wait(queue.mark());
   }
   comm::PublishOptions options{.bytes = bytes, .weight = weight};
-  address(options, round, members_, self_, machines_, options_.count, size_of(options_.wire));
+  address(options, round, members_, self_, machines_, options_.count, options_.wire);
   if (options_.trace) options.time = clock_.now();
   window_->publish(version(number), options);
   if (options_.trace) trace_publication(number, options);
@@ -138,7 +145,9 @@ void Channel<T>::make_visible(const Publication& publication, kernels::Queue& qu
 
 template <class T>
 Own Channel<T>::on_host(std::uint64_t number, double weight) const {
-  return {nullptr, dtype_of<T>(), window_->slot(version(number)).data(), options_.wire, weight};
+  Own own{nullptr, dtype_of<T>(), window_->slot(version(number)).data(), options_.wire, weight};
+  own.draw = draw_of(number);
+  return own;
 }
 
 template <class T>
@@ -160,6 +169,7 @@ const Gathered& Channel<T>::gather(const graph::WorkerRound& round, const void* 
   Own own{own_values, dtype_of<T>(), published, options_.wire, weight};
   if (!own.values) own.values = lossy() ? static_cast<const void*>(values_.data()) : published;
   own.moved = options_.values_move;
+  own.draw = draw_of(published_);
   if (coded()) {
     own.published = replicas_->own();
     own.moved = true;
@@ -206,7 +216,7 @@ const Gathered& Channel<T>::take_mean(typename MachineReducer<T>::Round& round, 
   }
   for (const MeanPart& part : round.mean) {
     if (!work_.device.host()) break;
-    const SampledVector published{slot_bytes(published_) + part.extent.first * size_of(options_.wire),
+    const SampledVector published{slot_bytes(published_) + bytes_of(options_.wire, part.extent.first),
                                   options_.wire};
     meant_.add(gossip::sample_consensus(published, {part.mean.data, part.mean.type, part.mean.weight},
                                         group.size(), part.extent.count, published_));

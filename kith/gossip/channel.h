@@ -24,9 +24,9 @@ namespace kith::gossip {
 
 struct ChannelOptions {
   std::string name;       // of the window
-  std::size_t count = 0;  // elements
+  std::size_t count = 0;  // elements, in whole blocks of the wire
   DType wire = DType::f32;
-  std::uint64_t digest = 0;
+  std::uint64_t digest = 0;  // the same for all; also what is random on the wire follows from it
   Clock::Duration patience{};
   bool keeps_values = false;   // on a lossy wire: keep the full-precision vector here (it lies nowhere else)
   bool values_move = false;    // the values that gather() is told are not those that were published
@@ -102,7 +102,7 @@ class Channel {
   std::size_t window_bytes() const { return 2 * largest_message(); }
   std::size_t staging_bytes() const;
   // Of the version published last.
-  std::size_t message_bytes() const { return coded() ? written_ : options_.count * size_of(options_.wire); }
+  std::size_t message_bytes() const { return coded() ? written_ : bytes_of(options_.wire, options_.count); }
 
   // With a codec: what is known of whom, to be saved, or restored before take_replicas(). Zeros: nothing yet.
   std::span<std::byte> replicas() { return coded() ? replicas_->state() : std::span<std::byte>(); }
@@ -120,7 +120,7 @@ class Channel {
   };
 
   std::size_t largest_message() const {
-    return coded() ? replicas_->largest_message() : options_.count * size_of(options_.wire);
+    return coded() ? replicas_->largest_message() : bytes_of(options_.wire, options_.count);
   }
   std::byte* slot_bytes(std::uint64_t number) const;
   void make_visible(const Publication& publication, kernels::Queue& queue);
@@ -145,6 +145,8 @@ class Channel {
   // A version as the host sees it.
   Own on_host(std::uint64_t number, double weight) const;
   Version version(std::uint64_t number) const { return {members_.view, number}; }
+  // The same for all workers, also in another view and after a restart.
+  std::uint64_t draw_of(std::uint64_t number) const;
 
   comm::Transport& transport_;
   const Members& members_;

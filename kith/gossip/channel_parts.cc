@@ -55,9 +55,10 @@ std::unique_ptr<MachineReducer<T>> open_across(comm::Transport& transport, const
                                                const std::vector<int>& machines, Deadline deadline) {
   if (!options.over_machines) return nullptr;
   return std::make_unique<MachineReducer<T>>(
-      transport, typename MachineReducer<T>::Options{options.name, options.count, options.wire,
-                                                     HopSizes::of(schedule, machines, options.count),
-                                                     machines, peers, deadline});
+      transport,
+      typename MachineReducer<T>::Options{options.name, options.count, options.wire,
+                                          HopSizes::of(schedule, machines, options.count, options.wire),
+                                          machines, peers, deadline});
 }
 
 template <class T>

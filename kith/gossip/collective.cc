@@ -86,7 +86,7 @@ RoundReport Collective<T>::mean_of_outgoing(std::span<T> to, Deadline deadline) 
   const Version version = next_vector();
   ++vector_step_;
   comm::PublishOptions publication{.bytes = to.size() * size_of(wire())};
-  address(publication, everybody_, members_, self_, machines_, to.size(), size_of(wire()));
+  address(publication, everybody_, members_, self_, machines_, to.size(), wire());
   vectors_->publish(version, publication);
   const void* const published = vectors_->slot(version).data();
   const Own own{published, wire(), published, wire(), 1};  // rounded for oneself as for the others

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "kith/base/rng.h"
 #include "kith/kernels/half.h"
+#include "kith/kernels/int8.h"
 
 namespace kith::gossip {
 namespace {
@@ -13,10 +15,6 @@ constexpr std::size_t kRuns = 64;
 constexpr std::size_t kRun = 16;  // elements: a cache line of floats
 
 using Run = std::array<double, kRun>;
-
-bool readable(const SampledVector& vector) {
-  return vector.type != DType::i8;
-}
 
 double element(const SampledVector& vector, std::size_t k) {
   switch (vector.type) {
@@ -28,8 +26,14 @@ double element(const SampledVector& vector, std::size_t k) {
       return kernels::float_from_bf16(static_cast<const std::uint16_t*>(vector.data)[k]);
     case DType::f16:
       return kernels::float_from_f16(static_cast<const std::uint16_t*>(vector.data)[k]);
-    case DType::i8:
-      break;
+    case DType::i8: {
+      const std::byte* const block =
+          static_cast<const std::byte*>(vector.data) + k / kernels::kInt8Block * kernels::kInt8BlockBytes;
+      const auto code = std::to_integer<std::uint8_t>(block[k % kernels::kInt8Block]);
+      float scale = 0;
+      std::memcpy(&scale, block + kernels::kInt8Block, sizeof(scale));
+      return kernels::float_from_int8(static_cast<std::int8_t>(code), scale);
+    }
   }
   return 0;
 }
@@ -45,7 +49,7 @@ Run run_of(const SampledVector& vector, std::size_t first, std::size_t length) {
 
 ConsensusSample sample_consensus(SampledVector own, std::span<const SampledVector> others, std::size_t count,
                                  std::uint64_t round) {
-  if (others.empty() || count == 0 || !readable(own) || !std::ranges::all_of(others, readable)) return {};
+  if (others.empty() || count == 0) return {};
   const std::size_t stride = std::max(kRun, count / kRuns);
   const std::size_t shift = hash_words(round) % (stride - kRun + 1);
   double sum = 0, moved = 0;

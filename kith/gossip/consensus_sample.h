@@ -51,8 +51,7 @@ struct SampledVector {
 };
 
 // Compares `own` with each of `others`, all of `count` elements. Looks at 1024 elements at most, in runs that
-// lie elsewhere for every `round`. Nothing for element types that hold no plain values (int8), or without
-// others.
+// lie elsewhere for every `round`. Nothing without others.
 ConsensusSample sample_consensus(SampledVector own, std::span<const SampledVector> others, std::size_t count,
                                  std::uint64_t round);
 

@@ -27,7 +27,14 @@ Row weighted_row(const graph::WorkerRound& round, Rank self) {
 }
 
 const std::byte* shifted(const void* data, DType type, std::size_t elements) {
-  return static_cast<const std::byte*>(data) + elements * size_of(type);
+  KITH_CHECK_EQ(elements % block_of(type), std::size_t{0}, "a part of a vector begins with a block");
+  return static_cast<const std::byte*>(data) + bytes_of(type, elements);
+}
+
+// The source from `elements` on.
+void shift(kernels::Source& source, std::size_t elements) {
+  source.data = shifted(source.data, source.type, elements);
+  source.draw += elements;
 }
 
 }  // namespace
@@ -35,7 +42,7 @@ const std::byte* shifted(const void* data, DType type, std::size_t elements) {
 kernels::Source Own::as_published(double source_weight) const {
   if (!apart()) return {values, type, source_weight};
   if (published) return {published, wire, source_weight};
-  return {values, type, source_weight, nullptr, wire};
+  return {values, type, source_weight, wire, draw};
 }
 
 void Gathered::Formula::find_own(const Own& own_part) {
@@ -47,7 +54,7 @@ kernels::Mix Gathered::Formula::from(std::size_t first, std::vector<kernels::Sou
                                      const void* own_values) const {
   scratch = sources;
   for (kernels::Source& source : scratch)
-    source.data = shifted(source.data, source.type, first);
+    shift(source, first);
   if (own_values) {
     for (const std::size_t k : own)
       scratch[k].data = own_values;
@@ -83,14 +90,14 @@ void Gathered::read_shard(const Extent& shard, std::vector<kernels::Source> sour
   Formula formula{std::move(sources), {}, scale};
   formula.find_own(own);
   for (kernels::Source& source : formula.sources)
-    if (source.data != part) source.data = shifted(source.data, source.type, shard.first);
+    if (source.data != part) shift(source, shard.first);
   shards_.push_back({shard, std::move(formula), std::move(arrival)});
 }
 
 kernels::Mix Gathered::sum_from(std::size_t first, std::vector<kernels::Source>& scratch) const {
   scratch = published_;
   for (kernels::Source& source : scratch) {
-    source.data = shifted(source.data, source.type, first);
+    shift(source, first);
     source.weight = 1;
   }
   return {scratch, 1};
@@ -196,7 +203,8 @@ void mix_into(const kernels::Destination<T>& to, const Gathered& gathered, std::
     const std::size_t end = std::min(gathered.end_from(first), count);
     kernels::Destination<T> part = to;
     if (to.values) part.values = to.values + first;
-    if (to.encoded) part.encoded = static_cast<std::byte*>(to.encoded) + first * size_of(to.encoded_type);
+    if (to.encoded) part.encoded = static_cast<std::byte*>(to.encoded) + bytes_of(to.encoded_type, first);
+    part.draw += first;
     kernels.mix(part, gathered.mix_from(first, scratch), end - first);
     first = end;
   }

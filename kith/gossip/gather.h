@@ -16,7 +16,7 @@
 
 namespace kith::gossip {
 
-// One's own part in a mix. On a plain wire `published` is `values` itself; on a lossy wire (bf16, fp16)
+// One's own part in a mix. On a plain wire `published` is `values` itself; on a lossy wire (bf16, fp16, int8)
 // `values` are the full-precision numbers and `published` is what the neighbours read: the values rounded. It
 // may be null where kernels had better round again than read it back (Note [One's own rounding]).
 struct Own {
@@ -27,6 +27,7 @@ struct Own {
   double weight = 1;  // push-sum weight
   // The values have moved on since they were published. REQUIRES: `published`, then.
   bool moved = false;
+  std::uint64_t draw = 0;  // that was published with on an int8 wire, the same for all (Note [Dither])
 
   bool lossy() const { return wire != type; }
   // Whether the values are something else than what the neighbours read.
@@ -38,8 +39,8 @@ struct Own {
 // Note [One's own rounding]
 // On a lossy wire a mix needs one's own q beside one's own x. Computing it from x (Source::rounded_to) gives
 // the same bits as reading it back, because what was published is x rounded, and x does not change between
-// its publication and the mix. A GPU waits for memory and rounds for nothing: it computes. The CPU's loops
-// round in a tile apart, which costs more than the two bytes: it reads.
+// its publication and the mix; a draw (int8) is a function of the version. A GPU waits for memory and rounds
+// for nothing: it computes. The CPU's loops round in a tile apart, which costs more than the bytes: it reads.
 
 struct GatherOptions {
   Rank self = 0;

@@ -9,12 +9,13 @@
 namespace kith::gossip {
 namespace {
 
-constexpr std::size_t kGrain = 16;
+constexpr std::size_t kGrain = 16;  // a cache line of floats
 
 }  // namespace
 
-Extent part_of(const Extent& whole, std::size_t parts, std::size_t index) {
-  const std::size_t each = ((whole.count + parts - 1) / parts + kGrain - 1) / kGrain * kGrain;
+Extent part_of(const Extent& whole, std::size_t parts, std::size_t index, DType wire) {
+  const std::size_t grain = std::max(kGrain, block_of(wire));
+  const std::size_t each = ((whole.count + parts - 1) / parts + grain - 1) / grain * grain;
   const std::size_t first = std::min(whole.count, each * index);
   return {whole.first + first, std::min(each, whole.count - first)};
 }
@@ -26,8 +27,9 @@ bool GroupPlan::applies(const graph::WorkerRound& round, std::span<const int> ma
                      [&](Rank rank) { return machine(rank) != machine(round.group.front()); });
 }
 
-GroupPlan::GroupPlan(std::span<const Rank> group, std::span<const int> machines, Rank self, std::size_t count)
-    : whole_{0, count}, size_(group.size()) {
+GroupPlan::GroupPlan(std::span<const Rank> group, std::span<const int> machines, Rank self, std::size_t count,
+                     DType wire)
+    : whole_{0, count}, wire_(wire), size_(group.size()) {
   std::map<int, std::size_t> places;
   for (Rank rank : group) {
     const int machine = machines[static_cast<std::size_t>(rank)];
@@ -41,7 +43,7 @@ GroupPlan::GroupPlan(std::span<const Rank> group, std::span<const int> machines,
   std::set<std::size_t> cuts{shard_.first, shard_.end()};
   for (const auto& members : machines_) {
     for (std::size_t k = 0; k < members.size(); ++k) {
-      const std::size_t cut = part_of(whole_, members.size(), k).first;
+      const std::size_t cut = part_of(whole_, members.size(), k, wire_).first;
       if (cut > shard_.first && cut < shard_.end()) cuts.insert(cut);
     }
   }
@@ -49,7 +51,7 @@ GroupPlan::GroupPlan(std::span<const Rank> group, std::span<const int> machines,
     Piece piece{{*cut, *std::next(cut) - *cut}, {}};
     for (const auto& members : machines_) {
       std::size_t k = 0;
-      while (part_of(whole_, members.size(), k).end() <= piece.extent.first)
+      while (part_of(whole_, members.size(), k, wire_).end() <= piece.extent.first)
         ++k;
       piece.carriers.push_back(members[k]);
     }
@@ -66,11 +68,11 @@ GroupPlan::GroupPlan(std::span<const Rank> group, std::span<const int> machines,
 Extent GroupPlan::shard(Rank mate) const {
   const auto found = std::find(mates().begin(), mates().end(), mate);
   KITH_CHECK(found != mates().end(), "a mate is a member on the same machine");
-  return part_of(whole_, mates().size(), static_cast<std::size_t>(found - mates().begin()));
+  return part_of(whole_, mates().size(), static_cast<std::size_t>(found - mates().begin()), wire_);
 }
 
 Extent GroupPlan::owned_part(const Piece& piece, std::size_t machine) const {
-  return direct() ? piece.extent : part_of(piece.extent, machines_.size(), machine);
+  return direct() ? piece.extent : part_of(piece.extent, machines_.size(), machine, wire_);
 }
 
 void GroupPlan::add(std::vector<Message>& messages, Rank peer, std::size_t offset,

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kith/base/dtype.h"
 #include "kith/base/ids.h"
 #include "kith/graph/schedule.h"
 
@@ -17,8 +18,9 @@ struct Extent {
 };
 
 // Part `index` of an extent cut into `parts` about equal ones. Parts begin at multiples of 16 elements from
-// the extent's start, so that they stay aligned; the last ones may be empty.
-Extent part_of(const Extent& whole, std::size_t parts, std::size_t index);
+// the extent's start, so that they stay aligned, and are whole blocks of the wire; the last ones may be
+// empty.
+Extent part_of(const Extent& whole, std::size_t parts, std::size_t index, DType wire = DType::f32);
 
 // A stretch that one worker of each machine carries: the same workers for every element of it.
 struct Piece {
@@ -49,7 +51,8 @@ struct Message {
 class GroupPlan {
  public:
   // `machines` holds the machine of every rank.
-  GroupPlan(std::span<const Rank> group, std::span<const int> machines, Rank self, std::size_t count);
+  GroupPlan(std::span<const Rank> group, std::span<const int> machines, Rank self, std::size_t count,
+            DType wire = DType::f32);
 
   // True when the round's group has members on several machines and a plain read of all of them would send
   // more than needed (two single workers read each other).
@@ -91,6 +94,7 @@ class GroupPlan {
   void plan_totals();
 
   const Extent whole_;
+  const DType wire_;
   std::vector<std::vector<Rank>> machines_;
   std::size_t size_ = 0;
   std::size_t home_ = 0;

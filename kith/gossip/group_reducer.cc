@@ -14,15 +14,15 @@ namespace {
 // Below this the second hop costs more than it saves.
 constexpr std::size_t kLeastBytes = 256 * 1024;
 
-Extent shard(std::size_t total, std::size_t parts, std::size_t index) {
-  return part_of({0, total}, parts, index);
+Extent shard(std::size_t total, std::size_t parts, std::size_t index, DType vectors) {
+  return part_of({0, total}, parts, index, vectors);
 }
 
 template <class T>
 comm::WindowOptions shard_window(const typename GroupReducer<T>::Options& options) {
   comm::WindowOptions window;
   window.name = options.name + "/shard";
-  window.bytes = shard(options.count, GroupReducer<T>::kLeast, 0).count * size_of(options.wire);
+  window.bytes = bytes_of(options.wire, shard(options.count, GroupReducer<T>::kLeast, 0, DType::i8).count);
   window.shape_digest = hash_words(options.count, options.wire);
   window.peers = options.peers;
   return window;
@@ -72,10 +72,10 @@ void GroupReducer<T>::sum(Gathered& gathered, const graph::WorkerRound& round, c
   }
   auto slot = shards_->begin(options.version, options.deadline);
   const bool offered = std::holds_alternative<std::span<std::byte>>(slot);
-  const Extent own_range = shard(count, size, mine);
+  const Extent own_range = shard(count, size, mine, own.wire);
   std::byte* const own_sum = shards_->slot(options.version).data();
   // Of the gathered models only ranges are read: one's own shard, and those that nobody else sums.
-  const auto read = [&](const Extent& range) { return (present - 1) * range.count * size_of(own.wire); };
+  const auto read = [&](const Extent& range) { return (present - 1) * bytes_of(own.wire, range.count); };
   report.bytes_read = 0;
   if (offered) {
     report.bytes_read += read(own_range);
@@ -84,7 +84,7 @@ void GroupReducer<T>::sum(Gathered& gathered, const graph::WorkerRound& round, c
     const kernels::Destination<T> place = rounds ? kernels::Destination<T>{nullptr, own_sum, wire_}
                                                  : kernels::Destination<T>{reinterpret_cast<T*>(own_sum)};
     if (own_range.count > 0) kernels_->mix(place, sum, own_range.count);
-    publish.bytes = own_range.count * size_of(wire_);
+    publish.bytes = bytes_of(wire_, own_range.count);
     publish.weight = static_cast<double>(present);
     publish.codec = mark_of(report);
     shards_->publish(options.version, publish);
@@ -93,7 +93,7 @@ void GroupReducer<T>::sum(Gathered& gathered, const graph::WorkerRound& round, c
   // Hop 2: everybody's sums.
   const Clock::Time begin = options.clock->now();
   for (std::size_t k = 0; k < size; ++k) {
-    const Extent range = shard(count, size, k);
+    const Extent range = shard(count, size, k, own.wire);
     const std::byte* sum = k == mine && offered ? own_sum : nullptr;
     double summed = static_cast<double>(present);
     comm::Outcome outcome = comm::Lost{};

@@ -11,13 +11,15 @@ void HopSizes::include(const GroupPlan& plan) {
   if (plan.mates().size() > 1) results = std::max(results, plan.own_shard().count);
 }
 
-HopSizes HopSizes::of(const graph::Schedule& schedule, std::span<const int> machines, std::size_t count) {
+HopSizes HopSizes::of(const graph::Schedule& schedule, std::span<const int> machines, std::size_t count,
+                      DType wire) {
   HopSizes sizes;
   if (std::ranges::adjacent_find(machines, std::ranges::not_equal_to{}) == machines.end()) return sizes;
   for (std::int64_t t = 0; t < schedule.period(); ++t) {
     for (Rank rank = 0; rank < schedule.workers(); ++rank) {
       const graph::WorkerRound round = schedule.round(rank, t);
-      if (GroupPlan::applies(round, machines)) sizes.include(GroupPlan(round.group, machines, rank, count));
+      if (GroupPlan::applies(round, machines))
+        sizes.include(GroupPlan(round.group, machines, rank, count, wire));
     }
   }
   return sizes;
@@ -34,17 +36,17 @@ std::vector<int> machines_of(const comm::Transport& transport, const Members& me
 }
 
 void address(comm::PublishOptions& publish, const graph::WorkerRound& round, const Members& members,
-             Rank self, std::span<const int> machines, std::size_t count, std::size_t element_bytes) {
+             Rank self, std::span<const int> machines, std::size_t count, DType wire) {
   const auto add = [&](Rank reader, std::size_t first, std::size_t elements) {
     publish.readers.push_back(members.at(reader));
-    publish.ranges.push_back({first * element_bytes, elements * element_bytes});
+    publish.ranges.push_back({bytes_of(wire, first), bytes_of(wire, elements)});
   };
   if (!GroupPlan::applies(round, machines)) {
     for (Rank reader : graph::readers_of(round, self))
       publish.readers.push_back(members.at(reader));
     return;
   }
-  const GroupPlan plan(round.group, machines, self, count);
+  const GroupPlan plan(round.group, machines, self, count, wire);
   if (plan.flat()) {
     for (const Message& message : plan.sums_out())
       add(message.peer, message.offset, message.count);

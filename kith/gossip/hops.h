@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kith/base/dtype.h"
 #include "kith/base/ids.h"
 #include "kith/comm/transport.h"
 #include "kith/gossip/group_plan.h"
@@ -19,16 +20,17 @@ struct HopSizes {
 
   bool any() const { return sums + totals + results > 0; }
   // Over all ranks, so that every worker finds the same. `machines` holds the machine of every rank.
-  static HopSizes of(const graph::Schedule& schedule, std::span<const int> machines, std::size_t count);
+  static HopSizes of(const graph::Schedule& schedule, std::span<const int> machines, std::size_t count,
+                     DType wire = DType::f32);
   void include(const GroupPlan& plan);
 };
 
 // The machine of every member, by rank.
 std::vector<int> machines_of(const comm::Transport& transport, const Members& members);
 
-// Names the readers of what `self` publishes for `round`, and the part each of them needs, in bytes of
-// `element_bytes` per element.
+// Names the readers of what `self` publishes for `round`, and the part each of them needs, in bytes of the
+// wire.
 void address(comm::PublishOptions& publish, const graph::WorkerRound& round, const Members& members,
-             Rank self, std::span<const int> machines, std::size_t count, std::size_t element_bytes);
+             Rank self, std::span<const int> machines, std::size_t count, DType wire);
 
 }  // namespace kith::gossip

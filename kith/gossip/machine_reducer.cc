@@ -14,7 +14,8 @@ namespace kith::gossip {
 namespace {
 
 kernels::Source at(const void* data, DType type, std::size_t element, double weight = 1) {
-  return {static_cast<const std::byte*>(data) + element * size_of(type), type, weight};
+  KITH_CHECK_EQ(element % block_of(type), std::size_t{0}, "a part of a vector begins with a block");
+  return {static_cast<const std::byte*>(data) + bytes_of(type, element), type, weight};
 }
 
 kernels::Source weighted(kernels::Source source, double weight) {
@@ -33,7 +34,7 @@ std::unique_ptr<comm::Window> open_hop(comm::Transport& transport, const Options
   if (count == 0) return nullptr;
   comm::WindowOptions window;
   window.name = options.name + "/" + hop;
-  window.bytes = count * size_of(type);
+  window.bytes = bytes_of(type, count);
   window.shape_digest = hash_words(count, type);
   window.peers = options.peers;
   return transport.open(window, options.open_deadline);
@@ -80,7 +81,7 @@ std::unique_ptr<typename MachineReducer<T>::Round> MachineReducer<T>::begin(comm
                                                                             const Own& own,
                                                                             const GatherOptions& options,
                                                                             std::size_t count) {
-  GroupPlan plan(round.group, options_.machines, options.self, count);
+  GroupPlan plan(round.group, options_.machines, options.self, count, options_.wire);
   const bool alone = plan.mates().size() == 1;
   if (alone) alone_.resize(std::max(alone_.size(), count));
   const std::span<T> to(alone_.data(), alone ? count : 0);
@@ -113,9 +114,15 @@ template <class T>
 kernels::Destination<T> MachineReducer<T>::result_at(const Round& round, std::size_t first) const {
   if (round.plan.mates().size() == 1) return {round.to.data() + first};
   std::byte* const place = results_->slot(round.options.version).data() +
-                           (first - round.plan.own_shard().first) * size_of(result_type());
+                           bytes_of(result_type(), first - round.plan.own_shard().first);
   if (shares_rounding()) return {nullptr, place, options_.wire};
   return {reinterpret_cast<T*>(place)};
+}
+
+// Machines draw alike, as workers do for what they publish.
+template <class T>
+std::uint64_t MachineReducer<T>::draw_at(const Round& round, Stage stage, std::size_t first) const {
+  return hash_words(round.own.draw, stage) + first;
 }
 
 template <class T>
@@ -128,11 +135,11 @@ template <class T>
 void MachineReducer<T>::publish(comm::Window& window, const Round& round,
                                 const std::vector<Message>& messages, std::size_t count,
                                 double weight) const {
-  const std::size_t size = size_of(options_.wire);
-  comm::PublishOptions publish{.bytes = count * size, .codec = mark_of(round.report), .weight = weight};
+  const auto bytes = [&](std::size_t elements) { return bytes_of(options_.wire, elements); };
+  comm::PublishOptions publish{.bytes = bytes(count), .codec = mark_of(round.report), .weight = weight};
   for (const Message& message : messages) {
     publish.readers.push_back(round.options.members->at(message.peer));
-    publish.ranges.push_back({message.offset * size, message.count * size});
+    publish.ranges.push_back({bytes(message.offset), bytes(message.count)});
   }
   window.publish(round.options.version, publish);
 }
@@ -145,7 +152,7 @@ typename MachineReducer<T>::Inbox MachineReducer<T>::receive(comm::Window& windo
   comm::Outcome outcome = window.await(peer, round.options.version, round.options.deadline);
   Inbox inbox;
   if (auto* arrival = std::get_if<comm::Arrival>(&outcome)) {
-    KITH_CHECK_EQ(arrival->header().bytes, message.count * size_of(options_.wire), "a hop's message");
+    KITH_CHECK_EQ(arrival->header().bytes, bytes_of(options_.wire, message.count), "a hop's message");
     round.report.bytes_read += arrival->header().bytes;
     note_mark(round.report, arrival->header().codec);
     inbox.arrival.emplace(std::move(*arrival));
@@ -207,8 +214,9 @@ void MachineReducer<T>::sum_inside(Round& round) {
   const auto kept = [&](const Extent& extent) { return kept_.data() + (extent.first - shard.first); };
   for (const Message& message : plan.sums_out()) {
     for (const Extent& extent : message.extents) {
-      std::byte* const place = slot + round.sent.at(extent.first) * size_of(options_.wire);
-      sum(extent, lossy() ? kernels::Destination<T>{kept(extent), place, options_.wire}
+      std::byte* const place = slot + bytes_of(options_.wire, round.sent.at(extent.first));
+      const std::uint64_t draw = draw_at(round, kInside, extent.first);
+      sum(extent, lossy() ? kernels::Destination<T>{kept(extent), place, options_.wire, draw}
                           : kernels::Destination<T>{reinterpret_cast<T*>(place), nullptr, DType::bf16});
     }
   }
@@ -228,7 +236,7 @@ void MachineReducer<T>::write_mean(Stage stage, const Round& round, const Extent
     kernels_[stage]->mix(to, {total, 1}, extent.count);
     if (!round.plan.direct() || !to.values) return;
     // The other machine's workers read this sum from a result that is rounded.
-    const kernels::Source as_read{to.values, dtype_of<T>(), 1, nullptr, options_.wire};
+    const kernels::Source as_read{to.values, dtype_of<T>(), 1, options_.wire};
     kernels_[stage]->mix(to, {{&as_read, 1}, 1}, extent.count);
     return;
   }
@@ -286,12 +294,14 @@ void MachineReducer<T>::exchange(Round& round) {
                  sent_at(round, extent.first));
       continue;
     }
-    std::byte* const place = slot + packed * size_of(options_.wire);
+    std::byte* const place = slot + bytes_of(options_.wire, packed);
     T* const exact = shares_rounding() ? nullptr
                      : lossy()         ? exact_.data() + packed
                                        : reinterpret_cast<T*>(place);
     const double scale = shares_rounding() && plan.flat() ? fill / static_cast<double>(plan.size()) : fill;
-    kernels_[kAcross]->mix({exact, lossy() ? place : nullptr, options_.wire}, {sums, scale}, extent.count);
+    kernels_[kAcross]->mix(
+        {exact, lossy() ? place : nullptr, options_.wire, draw_at(round, kAcross, extent.first)},
+        {sums, scale}, extent.count);
     write_mean(kAcross, round, extent, {at(place, options_.wire, 0)}, at(exact, dtype_of<T>(), 0),
                at(place, options_.wire, 0));
     packed += extent.count;
@@ -333,7 +343,7 @@ void MachineReducer<T>::share_results(Round& round) {
   const GroupPlan& plan = round.plan;
   const Extent own = plan.own_shard();
   if (own.count > 0) {
-    comm::PublishOptions publish{.bytes = own.count * size_of(result_type()),
+    comm::PublishOptions publish{.bytes = bytes_of(result_type(), own.count),
                                  .codec = mark_of(round.report),
                                  .weight = round.report.weight};
     for (Rank mate : plan.mates()) {

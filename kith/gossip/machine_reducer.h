@@ -31,9 +31,9 @@ template <class T>
 class MachineReducer {
  public:
   struct Options {
-    std::string name;       // of the window the vectors are published in; the hops use NAME/sum and so on
-    std::size_t count = 0;  // elements, at most
-    DType wire = DType::f32;
+    std::string name;         // of the window the vectors are published in; the hops use NAME/sum and so on
+    std::size_t count = 0;    // elements, at most
+    DType wire = DType::f32;  // int8 where roundings are kept only
     HopSizes sizes;
     std::vector<int> machines;  // by rank
     std::vector<WorkerId> peers;
@@ -93,6 +93,8 @@ class MachineReducer {
   // this machine rounded away, `exact` - `rounded`, is spread over its own members, where it is kept.
   void write_mean(Stage stage, const Round& round, const Extent& extent, std::vector<kernels::Source> total,
                   const kernels::Source& exact, const kernels::Source& rounded);
+  // What a rounding to int8 from element `first` on draws.
+  std::uint64_t draw_at(const Round& round, Stage stage, std::size_t first) const;
   void begin_slot(comm::Window& window, const Round& round) const;
   // `weight`: the push-sum weights behind what is sent, summed.
   void publish(comm::Window& window, const Round& round, const std::vector<Message>& messages,

@@ -26,12 +26,12 @@ template <class T>
 ChannelOptions Mixer<T>::channel_options(const comm::Transport& transport) {
   ChannelOptions channel;
   channel.name = options_.name;
-  channel.count = options_.count;
+  channel.count = whole_blocks(options_.wire, options_.count);
   channel.wire = options_.wire;
   channel.digest = hash_words(options_.count);
   channel.patience = options_.open_timeout;
   channel.keeps_values = true;
-  channel.over_machines = HopSizes::of(schedule_, machines_of(transport, members_), options_.count).any();
+  channel.over_machines = HopSizes::of(schedule_, machines_of(transport, members_), channel.count).any();
   channel.least_sum = options_.sums_groups ? GroupReducer<T>::kLeast : 0;
   channel.work = &work_;
   return channel;
@@ -47,7 +47,9 @@ template <class T>
 void Mixer<T>::start() {
   KITH_CHECK_EQ(t_, 0, "start comes before the first round");
   const kernels::Destination<T> to = channel_.outgoing(0);
-  if (to.encoded) kernels_.convert(to.encoded, to.encoded_type, values_, dtype_of<T>(), options_.count);
+  const kernels::Source values{values_, dtype_of<T>(), 1};
+  if (to.encoded)
+    kernels_.mix({nullptr, to.encoded, to.encoded_type, to.draw}, {{&values, 1}}, options_.count);
   publish();
 }
 

@@ -12,7 +12,7 @@ namespace kith::gossip {
 struct MixerOptions {
   std::string name = "mix";  // of the windows
   std::size_t count = 0;     // elements of the vector
-  DType wire = DType::f32;   // T's own type, or bf16 / fp16
+  DType wire = DType::f32;   // T's own type, bf16, fp16 or int8
   Clock::Duration open_timeout = std::chrono::seconds(60);
   bool sums_groups = true;  // groups on one machine over shards, where that pays
 };

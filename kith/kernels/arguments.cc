@@ -19,12 +19,9 @@ void check_mix(const Destination<T>& to, const Mix& mix, std::size_t count) {
              "a mix writes its values, their encoding, or both");
   KITH_CHECK(to.encoded == nullptr || is_encoding(to.encoded_type) || to.encoded_type == dtype_of<T>(),
              "the encoded copy is bf16, fp16, int8 or of the values' own type");
-  KITH_CHECK(to.encoded == nullptr || to.encoded_type != DType::i8 || to.scales != nullptr,
-             "an int8 copy has scales");
   for (const Source& source : mix.sources) {
     KITH_CHECK(source.data != nullptr, "every source has data");
-    KITH_CHECK(source.type != DType::i8 || (source.scales != nullptr && !source.rounded_to),
-               "an int8 source has scales, and is rounded already");
+    KITH_CHECK(source.type != DType::i8 || !source.rounded_to, "an int8 source is rounded already");
     KITH_CHECK(!source.rounded_to || is_encoding(*source.rounded_to),
                "a source is rounded to bf16, fp16 or int8");
   }

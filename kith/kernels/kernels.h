@@ -17,7 +17,8 @@ namespace kith::kernels {
 // All memory that a call names is of the device that the kernels run on.
 //
 // Every function is one pass over memory: it reads each source, the gradient and the state once, and writes
-// the destination and the state once. Pointers need the alignment of their elements only. A destination may
+// the destination and the state once. Pointers need the alignment of their elements only (of i8: of its
+// scales). A destination may
 // equal a source of its own type, or not overlap it at all.
 //
 // Arithmetic is in T with scalars prepared in double; kith/kernels/scalars.h states the order of operations.
@@ -29,10 +30,10 @@ struct Source {
   const void* data = nullptr;
   DType type = DType::f32;
   double weight = 1;
-  const float* scales = nullptr;  // of an i8 source, one per block from `data` on
   // When set (bf16, f16 or i8), the values take part as a reader of that encoding sees them: as T, rounded to
   // it and back, in registers. What a worker itself published need not be read again.
   std::optional<DType> rounded_to{};
+  std::uint64_t draw = 0;  // that they are rounded to i8 with
 };
 
 // The mixed value: scale * (w_0 x_0 + w_1 x_1 + ...), accumulated in T in the order given, first by a
@@ -43,15 +44,15 @@ struct Mix {
   double scale = 1;
 };
 
-// Where the next parameters go. `encoded`, when set, receives them rounded to nearest even in `encoded_type`
-// (bf16, f16 or i8; or T's own: then it is a plain copy): a wire, or a 16-bit parameter. `values` may be null
-// when only the encoded form is wanted (mix only).
+// Where the next parameters go. `encoded`, when set, receives them in `encoded_type`: rounded to nearest even
+// in bf16 or f16, with the draw in i8 (whole blocks: Note [Dither] in int8.h), copied in T's own. It is a
+// wire, or a 16-bit parameter. `values` may be null when only the encoded form is wanted (mix only).
 template <class T>
 struct Destination {
   T* values = nullptr;
   void* encoded = nullptr;
   DType encoded_type = DType::bf16;
-  float* scales = nullptr;  // of an i8 encoding, one per block from `encoded` on
+  std::uint64_t draw = 0;  // of an i8 encoding: seeds what is added before rounding
 };
 
 // The gradient as it lies in memory; multiplied by `scale` (loss scaling, accumulation) and, where it is set,

@@ -18,7 +18,7 @@ plan::Candidate candidate_of(const RunReader& run) {
   if (setting(settings, "algorithm.name") != "allreduce")
     candidate.topology = setting(settings, "topology.name");
   const std::string place = (run.folder() / "config.toml").string();
-  if (wire != "full") candidate.wire = parse_dtype(wire, place + ": wire.type");
+  if (wire != "full") candidate.wire = parse_wire(wire, place + ": wire.type");
   const std::string every = setting(settings, "algorithm.mix_every");
   candidate.every = every.empty() || candidate.all_reduce() ? 1 : std::stoi(every);
   return candidate;

@@ -68,7 +68,11 @@ std::vector<Candidate> variations(const Candidate& candidate) {
       }
     }
   }
-  if (candidate.all_reduce() || candidate.topology.ends_with("directed")) return all;
+  if (candidate.all_reduce()) return all;
+  Candidate eight_bits = candidate;
+  eight_bits.wire = DType::i8;
+  all.push_back(eight_bits);
+  if (candidate.topology.ends_with("directed")) return all;
   for (const CodecSize& codec : codec_sizes()) {
     Candidate next = candidate;
     next.codec = codec.name;

@@ -27,7 +27,7 @@ struct Candidate {
   // Changes nothing but who talks to whom: full precision, every step.
   bool plain() const { return wire == DType::f32 && every == 1 && codec.empty() && outer.empty(); }
   // How many steps it needs has been measured, for this or for another topology and number of workers.
-  bool steps_are_known() const { return codec.empty() && outer.empty(); }
+  bool steps_are_known() const { return wire != DType::i8 && codec.empty() && outer.empty(); }
   bool as_profiled() const { return plain() && bucket_bytes == 0; }
   // "aer, bf16, every 4".
   std::string text() const;
@@ -43,8 +43,9 @@ struct SimulationOptions {
 // All-reduce (ring and hierarchical) and every topology that needs no file, as profiled: fp32, every step.
 std::vector<Candidate> plain_candidates();
 
-// A candidate's variations: 16-bit wire, larger and smaller buckets, mixing every 4 steps, codecs. All-reduce
-// has no period and no codec, and directed topologies take no codec as coarse as these.
+// A candidate's variations: 16-bit wire, larger and smaller buckets, mixing every 4 steps; an 8-bit wire;
+// codecs. All-reduce has no 8-bit wire, no period and no codec, and directed topologies take no codec as
+// coarse as these.
 std::vector<Candidate> variations(const Candidate& candidate);
 
 // diloco and noloco, every 50 steps.

@@ -93,7 +93,10 @@ std::string remark_on(const std::vector<Prediction>& predictions, const Predicti
   std::set<int> kinds;
   for (const Prediction& p : predictions) {
     if (p.candidate.plain() || p.time.iteration_s * kWorthMentioning > choice.time.iteration_s) continue;
-    const int kind = !p.candidate.outer.empty() ? 2 : !p.candidate.codec.empty() ? 1 : 0;
+    const int kind = !p.candidate.outer.empty()      ? 3
+                     : !p.candidate.codec.empty()    ? 2
+                     : p.candidate.wire == DType::i8 ? 1
+                                                     : 0;
     if (!kinds.insert(kind).second) continue;
     remark +=
         cat(remark.empty() ? "" : "\n", p.candidate.text(), " would take ", human_seconds(p.time.iteration_s),

@@ -50,8 +50,9 @@ void check(const Scenario& scenario) {
 
 double wire_bytes(const Scenario& scenario, const Bucket& bucket) {
   if (scenario.message_share > 0) return bucket.bytes * scenario.message_share;
-  return bucket.bytes * static_cast<double>(size_of(scenario.wire)) /
-         static_cast<double>(size_of(DType::f32));
+  const std::size_t block = block_of(scenario.wire);
+  return bucket.bytes * static_cast<double>(bytes_of(scenario.wire, block)) /
+         static_cast<double>(bytes_of(DType::f32, block));
 }
 
 std::vector<Cost> all_reduce_costs(const Scenario& scenario) {

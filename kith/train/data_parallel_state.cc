@@ -52,7 +52,8 @@ std::vector<engine::StateSpan> DecentralizedDataParallel::Impl::engine_state() {
 
 std::vector<StateTensor> DecentralizedDataParallel::Impl::engine_tensors() {
   const std::vector<engine::StateSpan> spans = engine_state();
-  const auto plans = engine::plans_of(engine_->cut(), table_->segments());
+  const auto plans =
+      engine::plans_of(engine_->cut(), table_->segments(), engine::wire_block(engine_->options()));
   std::vector<NamedParameter> parameters;
   for (std::size_t i = 0; i < table_->size(); ++i) {
     const torch::Tensor& tensor = table_->tensor(i);

@@ -66,7 +66,8 @@ struct Options {
   double momentum = optim::OptimizerOptions{}.momentum;       // sgd
   double dampening = optim::OptimizerOptions{}.dampening;
   bool nesterov = optim::OptimizerOptions{}.nesterov;
-  // What travels; nothing: in full, the parameters' own type (fp32 for 16-bit parameters).
+  // What travels: bf16, fp16, and of models int8; nothing: in full, the parameters' own type (fp32 for 16-bit
+  // parameters).
   std::optional<DType> wire = engine::EngineOptions{}.wire;
   // In place of a wire: differences by this codec, such as "sign" or "qsgd 4" (kith/kernels/codec.h).
   std::string codec = engine::EngineOptions{}.codec;

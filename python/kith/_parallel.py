@@ -54,7 +54,7 @@ class DecentralizedDataParallel(Membership, torch.nn.Module):
         module: the network, on the device where it stays.
         optimizer: a ``torch.optim.Optimizer`` over the module's parameters, or one of ``kith.optim``.
         topology: who averages with whom: "aer", "exp", "complete", "ring", ...; `kith topo NAME --workers N` shows each.
-        wire: what travels: "fp32", "bf16" or "fp16"; None: in full, the parameters' own type.
+        wire: what travels: "fp32", "bf16", "fp16" or "int8" (models only); None: in full, the parameters' own type.
         algorithm: "awc" (the neighbours' models come in while this worker computes), "atc", "allreduce", "none"; with
             ``kith.optim`` also "dsgt" and "sgp".
         inside: "allreduce": the workers of a node average gradients and are one model, nodes average models; or "none".

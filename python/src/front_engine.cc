@@ -197,7 +197,7 @@ std::vector<train::StateTensor> FrontEngine::state_tensors() {
   const std::size_t prefix = engine().options().name.size() + 1;
   for (engine::StateSpan& span : spans)
     span.name = span.name.substr(prefix);
-  const auto plans = engine::plans_of(engine().cut(), segments_);
+  const auto plans = engine::plans_of(engine().cut(), segments_, engine::wire_block(engine().options()));
   return train::state_tensors({spans, plans, names_, &engine().options()});
 }
 

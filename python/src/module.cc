@@ -121,7 +121,7 @@ void add_options(py::module_& m) {
       "wire",
       [](const Options& o) { return o.wire ? std::optional(std::string(name_of(*o.wire))) : std::nullopt; },
       [](Options& o, const std::optional<std::string>& name) {
-        o.wire = name ? std::optional(parse_dtype(*name, "wire")) : std::nullopt;
+        o.wire = name ? std::optional(parse_wire(*name, "wire")) : std::nullopt;
       });
   options.def_property_readonly("skips_non_finite",
                                 [](const Options& o) { return o.non_finite == engine::NonFinite::skip; });

@@ -16,6 +16,7 @@ WRAPPED = lambda p: torch.optim.AdamW(p, lr=0.01)
 CASES = {  # name: (optimizer, type, options)
     "awc": (WRAPPED, torch.float32, {"topology": "exp"}),
     "awc, bf16 wire": (WRAPPED, torch.float32, {"topology": "exp", "wire": "bf16"}),
+    "awc, int8 wire": (WRAPPED, torch.float32, {"topology": "aer", "wire": "int8"}),
     "awc, bf16 parameters": (WRAPPED, torch.bfloat16, {"topology": "exp"}),
     "atc": (WRAPPED, torch.float64, {"topology": "exp", "algorithm": "atc"}),
     "allreduce": (WRAPPED, torch.float32, {"algorithm": "allreduce"}),

@@ -45,7 +45,8 @@ std::vector<Case> cases() {
     for (const char* algorithm : {"awc", "atc", "dsgt", "mc-dsgt", "sgp", "allreduce", "none"})
       all.push_back({algorithm, "accum-adamw", memory});
     for (const char* algorithm : {"awc", "atc", "dsgt"})
-      all.push_back({algorithm, "sgd", memory, DType::bf16});
+      for (const DType wire : {DType::bf16, DType::i8})
+        all.push_back({algorithm, "sgd", memory, wire});
     all.push_back({"awc", "adam", memory, {}, Layout::staged});
     const auto add_coded = [&](const char* algorithm, const char* optimizer, const char* codec) {
       all.push_back({algorithm, optimizer, memory, {}, Layout::automatic, codec});
@@ -92,7 +93,8 @@ TEST_P(OnDevice, ProcessesGiveThemToo) {
 
 INSTANTIATE_TEST_SUITE_P(Engine, OnDevice, testing::ValuesIn(cases()), [](const auto& test) {
   const Case& c = test.param;
-  std::string name = c.algorithm + "_" + name_of_memory(c.memory) + (c.wire ? "_bf16" : "") +
+  std::string name = c.algorithm + "_" + name_of_memory(c.memory) +
+                     (c.wire ? cat("_wire_", name_of(*c.wire)) : "") +
                      (c.layout == Layout::staged ? "_staged" : "") +
                      (c.codec.empty() ? "" : "_" + c.codec.substr(0, c.codec.find(' ')));
   std::replace(name.begin(), name.end(), '-', '_');
@@ -308,7 +310,7 @@ TEST(AsyncDevice, StepDoesNotWaitForItsOwnDevice) {
 // Rounds over machines are the host's business whatever the device.
 TEST(OnDeviceOverMachines, GivesTheBitsOfTheHost) {
   for (const char* algorithm : {"awc", "atc"}) {
-    for (const auto wire : {std::optional<DType>{}, std::optional{DType::bf16}}) {
+    for (const auto wire : {std::optional<DType>{}, std::optional{DType::bf16}, std::optional{DType::i8}}) {
       EngineOptions options = options_for(algorithm, "sgd", "aer");
       options.schedule.shape = graph::Shape::parse("2,2", "test");
       options.wire = wire;

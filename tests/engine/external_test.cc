@@ -77,18 +77,19 @@ TEST_P(External, EqualsTheFusedStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engine, External,
-                         testing::Values(Case{"awc"}, Case{"atc"}, Case{"none"}, Case{"awc", DType::bf16},
-                                         Case{"awc", {}, Memory::windows}, Case{"awc", {}, Memory::copies},
-                                         Case{"awc", DType::bf16, Memory::copies},
-                                         Case{"awc", {}, Memory::host, {0, 0, 1, 1}},
-                                         Case{"awc", DType::bf16, Memory::host, {0, 0, 1, 1}}),
-                         [](const auto& test) {
-                           return cat(test.param.algorithm, test.param.wire ? "_bf16" : "", "_",
-                                      std::array{"host", "windows", "copies",
-                                                 "gpu"}[static_cast<std::size_t>(test.param.memory)],
-                                      test.param.machines.empty() ? "" : "_machines");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Engine, External,
+    testing::Values(Case{"awc"}, Case{"atc"}, Case{"none"}, Case{"awc", DType::bf16},
+                    Case{"awc", {}, Memory::windows}, Case{"awc", {}, Memory::copies},
+                    Case{"awc", DType::bf16, Memory::copies}, Case{"awc", {}, Memory::host, {0, 0, 1, 1}},
+                    Case{"awc", DType::bf16, Memory::host, {0, 0, 1, 1}}, Case{"awc", DType::i8},
+                    Case{"awc", DType::i8, Memory::copies},
+                    Case{"awc", DType::i8, Memory::host, {0, 0, 1, 1}}),
+    [](const auto& test) {
+      return cat(test.param.algorithm, test.param.wire ? cat("_", name_of(*test.param.wire)) : "", "_",
+                 std::array{"host", "windows", "copies", "gpu"}[static_cast<std::size_t>(test.param.memory)],
+                 test.param.machines.empty() ? "" : "_machines");
+    });
 
 TEST(ExternalOptimizer, IsRefusedWhereGradientsAreMixed) {
   for (const char* algorithm : {"dsgt", "sgp"}) {

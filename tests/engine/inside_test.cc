@@ -179,6 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"awc", "aer"}, Case{"awc", "ring-static"}, Case{"awc", "aer", kMachines},
                     Case{"awc", "aer", kTwo, DType::bf16}, Case{"awc", "ring-static", kMachines},
                     Case{"awc", "aer", {}, DType::bf16}, Case{"awc", "complete", kMachines, DType::bf16},
+                    Case{"awc", "aer", kTwo, DType::i8}, Case{"awc", "complete", kMachines, DType::i8},
                     Case{"awc", "complete", kMachines, {}, Memory::copies}, Case{"atc", "ring-static"},
                     Case{"atc", "ring-static", kMachines, DType::f16}, Case{"dsgt", "ring-static"},
                     Case{"dsgt", "ring-static", kMachines}, Case{"sgp", "exp-directed"}, Case{"none", "aer"}),

@@ -39,6 +39,12 @@ TEST(Options, ImpossibleCombinationsNameValueAndRemedy) {
   options.layout = Layout::alternating;
   options.wire = DType::bf16;
   EXPECT_NE(problem_with(options).find("staged"), std::string::npos) << problem_with(options);
+  options.wire = DType::i8;
+  EXPECT_NE(problem_with(options).find("staged"), std::string::npos) << problem_with(options);
+  options = options_for("allreduce", "sgd", "ring");
+  options.wire = DType::i8;
+  EXPECT_NE(problem_with(options).find("a wire of int8 with algorithm 'allreduce'"), std::string::npos);
+  EXPECT_NE(problem_with(options).find("bf16 or fp16"), std::string::npos) << problem_with(options);
   options = options_for("awc", "sgd", "ring");
   options.mix_every = 0;
   EXPECT_NE(problem_with(options).find("mix every: 0"), std::string::npos) << problem_with(options);

@@ -99,7 +99,7 @@ std::string name_of_case(const testing::TestParamInfo<std::tuple<Moment, DType>>
 }
 INSTANTIATE_TEST_SUITE_P(Engine, PushSumLoss,
                          testing::Combine(testing::Values(Moment::before_taking, Moment::after_taking),
-                                          testing::Values(DType::f64, DType::bf16)),
+                                          testing::Values(DType::f64, DType::bf16, DType::i8)),
                          name_of_case);
 
 }  // namespace

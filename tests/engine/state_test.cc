@@ -65,7 +65,8 @@ TEST_P(Resume, GivesTheBitsOfNeverHavingStopped) {
       expect_same_bits(coded);
     }
     if (optim::method_of(algorithm).codec == optim::Method::Codec::needed) continue;
-    for (const DType wire : {DType::f32, DType::bf16}) {
+    for (const DType wire : {DType::f32, DType::bf16, DType::i8}) {
+      if (wire == DType::i8 && optim::exchange_of(algorithm) == optim::Exchange::gradients) continue;
       SCOPED_TRACE(cat(algorithm, stagger ? ", staggered, " : ", ", name_of(wire)));
       options.wire = wire;
       expect_same_bits(options);

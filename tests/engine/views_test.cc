@@ -73,6 +73,7 @@ Account read(const std::string& text) {
 struct Case {
   std::string algorithm, topology, backend;
   int victim = 0;
+  std::optional<DType> wire = {};
 };
 class Death : public ::testing::TestWithParam<Case> {};
 
@@ -98,12 +99,13 @@ std::vector<Case> cases() {
       for (const int victim : {0, 3})
         all.push_back({algorithm, topology, backend, victim});
     }
+    all.push_back({"awc", "aer", backend, 3, DType::i8});
   }
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Views, Death, ::testing::ValuesIn(cases()), [](const auto& test) {
   std::string name = cat(test.param.algorithm, "_", test.param.topology, "_", test.param.backend, "_worker",
-                         test.param.victim);
+                         test.param.victim, test.param.wire ? "_int8" : "");
   std::ranges::replace(name, '-', '_');
   return name;
 });
@@ -132,7 +134,9 @@ TEST_P(Death, TheOthersGoOnToTheEnd) {
                     &backend = GetParam().backend;
   const int victim = GetParam().victim;
   const auto reports = support::run_world(backend, 4, [&](support::Worker& worker) {
-    Quadratic<double> quadratic(worker, reforming(algorithm, topology));
+    EngineOptions options = reforming(algorithm, topology);
+    options.wire = GetParam().wire;
+    Quadratic<double> quadratic(worker, options);
     quadratic.engine().start();
     quadratic.engine().gather(0);  // everybody has the first model
     run_on(quadratic, 5 + worker.rank % 2);
@@ -173,7 +177,9 @@ TEST_P(Death, InAnOperationWithEverybodyItIsDoneAmongTheRest) {
                     &backend = GetParam().backend;
   const int victim = GetParam().victim;
   const auto reports = support::run_world(backend, 4, [&](support::Worker& worker) {
-    Quadratic<double> quadratic(worker, reforming(algorithm, topology));
+    EngineOptions options = reforming(algorithm, topology);
+    options.wire = GetParam().wire;
+    Quadratic<double> quadratic(worker, options);
     quadratic.engine().start();
     quadratic.engine().gather(0);  // everybody has the first model
     run_on(quadratic, 4);

@@ -9,6 +9,8 @@ namespace {
 
 class LossyWire : public testing::TestWithParam<DType> {};
 
+constexpr std::uint64_t kDraw = 5;  // of int8
+
 // The mean survives any rounding of the wire, because what is lost on one side is not gained on the other.
 TEST_P(LossyWire, KeepsTheMeanAndComesWithinTheWiresResolution) {
   const int workers = 5;
@@ -31,7 +33,9 @@ TEST_P(LossyWire, KeepsTheMeanAndComesWithinTheWiresResolution) {
     std::vector<std::vector<float>> all;
     for (const std::string& report : reports)
       all.push_back(values_of<float>(report));
-    const double resolution = GetParam() == DType::bf16 ? 0x1p-8 : 0x1p-11;
+    const double resolution = GetParam() == DType::i8     ? 1.0 / 112
+                              : GetParam() == DType::bf16 ? 0x1p-8
+                                                          : 0x1p-11;
     for (std::size_t k = 0; k < count; k += 97) {
       double sum = 0;
       for (const auto& x : all) {
@@ -43,8 +47,8 @@ TEST_P(LossyWire, KeepsTheMeanAndComesWithinTheWiresResolution) {
   }
 }
 
-// Half the bytes, to the byte.
-TEST_P(LossyWire, PayloadIsTwoBytesPerElement) {
+// Half the bytes, or about a quarter: to the byte.
+TEST_P(LossyWire, PayloadIsThatOfThePage) {
   const auto schedule = schedule_for("exp", graph::Shape::single_node(2));
   support::run_world("inproc", 2, [&](support::Worker& worker) {
     MixerOptions options;
@@ -52,7 +56,8 @@ TEST_P(LossyWire, PayloadIsTwoBytesPerElement) {
     options.wire = GetParam();
     Bench<float> bench(worker, *schedule, options);
     bench->start();
-    EXPECT_EQ(bench->round(support::in_time()).bytes_read, 2002u);
+    const std::size_t bytes = GetParam() == DType::i8 ? 8 * (128 + 4) : 2002;
+    EXPECT_EQ(bench->round(support::in_time()).bytes_read, bytes);
     return std::string();
   });
 }
@@ -68,7 +73,8 @@ TEST_P(LossyWire, OwnRoundingGivesTheBitsOfReadingItBack) {
       const SteadyClock clock;
       const auto kernels = kernels::make_cpu_kernels<float>();
       const Members members = Members::first(workers);
-      const auto window = worker.transport.open({.name = "x", .bytes = 2 * count}, support::in_time());
+      const auto window = worker.transport.open({.name = "x", .bytes = kith::bytes_of(GetParam(), count)},
+                                                support::in_time());
       const std::vector<double> first = first_vector(worker.rank, count);
       const std::vector<float> values(first.begin(), first.end());
       const graph::WorkerRound round = schedule->round(worker.rank, 0);
@@ -77,11 +83,14 @@ TEST_P(LossyWire, OwnRoundingGivesTheBitsOfReadingItBack) {
         const Version version{members.view, step};
         window->begin(version, support::in_time());
         const std::span<std::byte> slot = window->slot(version);
-        kernels->convert(slot.data(), GetParam(), values.data(), DType::f32, count);
+        const kernels::Source source{values.data(), DType::f32, 1};
+        kernels->mix({nullptr, slot.data(), GetParam(), kDraw}, {{&source, 1}}, count);
         comm::PublishOptions publish{.bytes = slot.size()};
-        address(publish, round, members, worker.rank, machines_of(worker.transport, members), count, 2);
+        address(publish, round, members, worker.rank, machines_of(worker.transport, members), count,
+                GetParam());
         window->publish(version, publish);
-        const Own own{values.data(), DType::f32, rounds_again ? nullptr : slot.data(), GetParam()};
+        Own own{values.data(), DType::f32, rounds_again ? nullptr : slot.data(), GetParam()};
+        own.draw = kDraw;
         const Gathered gathered =
             gather(*window, round, own, {worker.rank, &members, version, support::in_time(), &clock, false});
         for (const kernels::Source& source : gathered.mix().sources)
@@ -89,7 +98,7 @@ TEST_P(LossyWire, OwnRoundingGivesTheBitsOfReadingItBack) {
         // In two ranges; one's own values of the second lie elsewhere, as those of another parameter do.
         std::vector<float> to(count);
         std::vector<kernels::Source> scratch;
-        const std::size_t half = 300;
+        const std::size_t half = 2 * block_of(DType::i8);
         const std::vector<float> rest(values.begin() + half, values.end());
         kernels->mix({to.data()}, gathered.mix_from(0, scratch), half);
         kernels->mix({to.data() + half}, gathered.mix_from(half, scratch, rest.data()), count - half);
@@ -103,7 +112,7 @@ TEST_P(LossyWire, OwnRoundingGivesTheBitsOfReadingItBack) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Gossip, LossyWire, testing::Values(DType::bf16, DType::f16),
+INSTANTIATE_TEST_SUITE_P(Gossip, LossyWire, testing::Values(DType::bf16, DType::f16, DType::i8),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 }  // namespace

@@ -67,6 +67,9 @@ class Correctness(TrainTest):
     def test_a_worker_on_each_of_four_hosts_with_a_rounded_wire(self):
         self.compare(4, 1, "wire.type=bf16")
 
+    def test_a_worker_on_each_of_four_hosts_on_eight_bits(self):
+        self.compare(4, 1, "wire.type=int8")
+
     def test_all_reduce(self):
         self.compare(2, 2, "algorithm.name=allreduce", "optimizer.name=adamw")
 

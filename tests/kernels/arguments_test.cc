@@ -20,10 +20,9 @@ void expect_checks(Kernels<float>& kernels) {
   EXPECT_THROW(kernels.mix_sgd(to, mix, {&g}, &m, {.nesterov = true}, 1), Bug) << "Nesterov without momentum";
   EXPECT_THROW(kernels.mix_adam(to, mix, {&g}, &m, &v, {.step = 0}, 1), Bug) << "step 0";
   EXPECT_THROW(kernels.mix_accum_adam(to, mix, {&g}, &m, &v, &a, {{}, 0}, 1), Bug) << "commits every 0 steps";
-  EXPECT_THROW(kernels.mix({&x, &g, DType::i8}, mix, 1), Bug) << "an int8 copy without scales";
-  const Source bytes{&x, DType::i8, 1};
-  EXPECT_THROW(kernels.mix(to, {{&bytes, 1}}, 1), Bug) << "an int8 source without scales";
-  const Source rounded{&x, DType::f32, 1, nullptr, DType::f64};
+  const Source bytes{&x, DType::i8, 1, DType::i8};
+  EXPECT_THROW(kernels.mix(to, {{&bytes, 1}}, 1), Bug) << "an int8 source, rounded once more";
+  const Source rounded{&x, DType::f32, 1, DType::f64};
   EXPECT_THROW(kernels.mix(to, {{&rounded, 1}}, 1), Bug) << "rounded to something wide";
   EXPECT_THROW(kernels.mix_sgd(to, mix, {&g, DType::i8}, nullptr, {}, 1), Bug) << "an int8 gradient";
   EXPECT_THROW(kernels.convert(&x, DType::f32, &g, DType::i8, 1), Bug) << "int8 has scales";

@@ -76,7 +76,6 @@ std::vector<Step> all_steps() {
 template <class T>
 Problem<T>::Problem(const Shape& shape) : shape_(shape) {
   std::uint64_t stream = 0;
-  scales_.resize(shape.sources.size());
   for (std::size_t k = 0; k < shape.sources.size(); ++k) {
     sources_.push_back(draw(shape.sources[k], stream, false));
     if (shape.sources[k] == DType::i8) draw_int8(stream, k);
@@ -87,22 +86,30 @@ Problem<T>::Problem(const Shape& shape) : shape_(shape) {
   state_.push_back(draw(dtype_of<T>(), stream++, true));
   state_.push_back(draw(dtype_of<T>(), stream++, false));
   values_.resize((shape.count + shape.offset) * sizeof(T));
-  encoded_.resize((shape.count + shape.offset) * size_of(shape.encoded.value_or(DType::bf16)));
-  encoded_scales_.resize(int8_blocks(shape.count));
+  encoded_.resize(place(shape.encoded.value_or(DType::bf16), shape.count));
 }
 
 template <class T>
 void Problem<T>::draw_int8(std::uint64_t stream, std::size_t source) {
   Rng rng(hash_words(shape_.seed, stream, 8));
-  for (std::size_t i = 0; i < shape_.count; ++i)
-    put(sources_[source], DType::i8, i + shape_.offset, static_cast<double>(rng.below(255)) - 127);
-  for (std::size_t i = 0; i < int8_blocks(shape_.count); ++i)
-    scales_[source].push_back(static_cast<float>((0.5 + rng.uniform()) / 64));
+  for (std::size_t first = 0; first < shape_.count; first += kInt8Block) {
+    std::byte* const block = sources_[source].data() + bytes_of(DType::i8, first);
+    for (std::size_t i = 0; i < kInt8Block; ++i)
+      block[i] = static_cast<std::byte>(rng.below(255) - 127);
+    const auto scale = static_cast<float>((0.5 + rng.uniform()) / 64);
+    std::memcpy(block + kInt8Block, &scale, sizeof(scale));
+  }
+}
+
+template <class T>
+std::size_t Problem<T>::place(DType type, std::size_t i) const {
+  return bytes_of(type, i + (type == DType::i8 ? 0 : shape_.offset));
 }
 
 template <class T>
 auto Problem<T>::draw(DType type, std::uint64_t stream, bool positive) const -> Bytes {
-  Bytes bytes((shape_.count + shape_.offset) * size_of(type));
+  Bytes bytes(place(type, shape_.count));
+  if (type == DType::i8) return bytes;
   Rng rng(hash_words(shape_.seed, stream));
   for (std::size_t i = 0; i < shape_.count; ++i) {
     put(bytes, type, i + shape_.offset, positive ? 0.01 + rng.uniform() : 4 * rng.uniform() - 2);
@@ -121,31 +128,26 @@ void Problem<T>::poison(std::size_t i, double value) {
 template <class T>
 Pass<T> Problem<T>::pass(const Step& step, std::size_t begin, std::size_t end, int destination,
                          Memory& memory, std::vector<Source>& sources) {
-  const std::size_t first = shape_.offset + begin;
   const auto at = [&](Bytes& bytes, DType type) {
-    return static_cast<void*>(memory.enter(bytes) + first * size_of(type));
-  };
-  const auto scales_at = [&](std::vector<float>& scales) {
-    std::byte* const all = memory.enter(std::as_writable_bytes(std::span(scales)));
-    return reinterpret_cast<float*>(all) + begin / kInt8Block;
+    return static_cast<void*>(memory.enter(bytes) + place(type, begin));
   };
   const auto own = [&](Bytes& bytes) { return static_cast<T*>(at(bytes, dtype_of<T>())); };
   for (std::size_t k = 0; k < sources_.size(); ++k) {
     const double weight = (1.0 + static_cast<double>(k)) / (static_cast<double>(sources_.size()) + 0.7);
     sources.push_back({at(sources_[k], shape_.sources[k]), shape_.sources[k], weight});
-    if (shape_.sources[k] == DType::i8) sources.back().scales = scales_at(scales_[k]);
   }
   if (shape_.rounded) {
     sources.push_back(sources.front());
     sources.back().weight = -0.3;
     sources.back().rounded_to = *shape_.rounded;
+    sources.back().draw = kRoundedDraw + begin;
   }
   Pass<T> made;
   made.to.values = own(destination < 0 ? values_ : sources_[static_cast<std::size_t>(destination)]);
   if (shape_.encoded) {
     made.to.encoded = at(encoded_, *shape_.encoded);
     made.to.encoded_type = *shape_.encoded;
-    if (*shape_.encoded == DType::i8) made.to.scales = scales_at(encoded_scales_);
+    made.to.draw = kEncodedDraw + begin;
   }
   made.mix = {sources, step.mix_scale};
   made.count = end - begin;
@@ -204,20 +206,13 @@ std::vector<T> Problem<T>::copy() const {
 }
 
 template <class T>
-std::vector<std::int8_t> Problem<T>::encoded_bytes() const {
-  return words<std::int8_t>(encoded_);
-}
-
-template <class T>
 std::vector<std::byte> Problem<T>::bits(int destination) const {
   std::vector<std::byte> all;
   const auto append = [&](const Bytes& part, std::size_t size) {
     all.insert(all.end(), part.begin() + static_cast<std::ptrdiff_t>(shape_.offset * size), part.end());
   };
   append(destination < 0 ? values_ : sources_[static_cast<std::size_t>(destination)], sizeof(T));
-  append(encoded_, shape_.encoded ? size_of(*shape_.encoded) : 2);
-  const auto scales = std::as_bytes(std::span(encoded_scales_));
-  all.insert(all.end(), scales.begin(), scales.end());
+  all.insert(all.end(), encoded_.begin(), encoded_.end());
   for (const Bytes& state : state_)
     append(state, sizeof(T));
   return all;

@@ -38,6 +38,9 @@ struct Step {
 // Every algorithm with each of its branches.
 std::vector<Step> all_steps();
 
+// Of an int8 copy, and of a source rounded to int8.
+inline constexpr std::uint64_t kEncodedDraw = 77, kRoundedDraw = 1'000'000'007;
+
 template <class T>
 class Problem {
  public:
@@ -62,9 +65,8 @@ class Problem {
   std::vector<std::uint16_t> encoded() const;
   // Where it is of the values' own type.
   std::vector<T> copy() const;
-  // An int8 copy and its scales.
-  std::vector<std::int8_t> encoded_bytes() const;
-  std::vector<float> scales() const { return encoded_scales_; }
+  // An int8 copy: its blocks.
+  const std::vector<std::byte>& encoded_blocks() const { return encoded_; }
   // All results as bytes.
   std::vector<std::byte> bits(int destination = -1) const;
 
@@ -75,17 +77,17 @@ class Problem {
 
   Bytes draw(DType type, std::uint64_t stream, bool positive) const;
   void draw_int8(std::uint64_t stream, std::size_t source);
+  // The byte at which element i of a vector lies; blocks of int8 know no offset.
+  std::size_t place(DType type, std::size_t i) const;
   template <class Word>
   std::vector<Word> words(const Bytes& bytes) const;
 
   Shape shape_;
   std::vector<Bytes> sources_;
-  std::vector<std::vector<float>> scales_;  // by source; empty unless it is int8
   Bytes gradient_;
   std::vector<Bytes> state_;
   Bytes values_;
   Bytes encoded_;
-  std::vector<float> encoded_scales_;
 };
 
 }  // namespace kith::kernels

@@ -97,7 +97,7 @@ TEST_P(StepsTest, AMixMayWriteOnlyTheEncodedCopy) {
 // kernels publish, and round, the tie.
 TEST_P(StepsTest, WhatIsRoundedIsTheValueInTheKernelsOwnType) {
   const double x = 1 + 0x1p-11 + 0x1p-40;
-  const Source source{&x, DType::f64, 1, nullptr, DType::f16};
+  const Source source{&x, DType::f64, 1, DType::f16};
   const Mix mix{{&source, 1}};
   for (const auto& kernels : {make_cpu_kernels<float>(), make_reference_kernels<float>()}) {
     float mixed = 0;

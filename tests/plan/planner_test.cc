@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kith/base/error.h"
+#include "kith/base/text.h"
 #include "kith/plan/messages.h"
 #include "kith/plan/outlook.h"
 #include "kith/plan/plan_file.h"
@@ -115,9 +116,12 @@ TEST(Recommend, MentionsCodecsAndOuterLoopsAndNeverChoosesThem) {
                 1);
     }
     for (const Prediction& p : all)
-      EXPECT_EQ(p.steps.known, p.candidate.codec.empty() && p.candidate.outer.empty()) << p.candidate.text();
+      EXPECT_EQ(p.steps.known,
+                p.candidate.wire != DType::i8 && p.candidate.codec.empty() && p.candidate.outer.empty())
+          << p.candidate.text();
     if (gbit > 1) continue;
     EXPECT_THAT(choice.remark, HasSubstr("codec "));
+    EXPECT_THAT(choice.remark, HasSubstr(", int8 would take"));
     EXPECT_THAT(choice.remark, HasSubstr("loco, every 50"));
     EXPECT_THAT(choice.remark, HasSubstr("has not been measured"));
     EXPECT_THAT(choice.remark, HasSubstr("at a price in")) << "16-bit wires and periods as ever";
@@ -155,6 +159,22 @@ TEST(Codecs, CountEveryNeighbourOfThePeriod) {
   coded.codec = "sign";
   EXPECT_NEAR(predict(small_profile(), coded, kSimulation).time.nic_bytes, full.time.nic_bytes * 0.0322,
               0.01 * full.time.nic_bytes);
+}
+
+// A byte each and a scale for every 128, to the neighbours of the round alone: on every topology alike.
+TEST(EightBitWire, IsAVariationOfEveryTopologyAndOfNoAllReduce) {
+  for (const char* topology : {"ring-static", "ring", "aer"}) {
+    const auto all = variations({topology});
+    const auto found = std::ranges::find(all, DType::i8, &Candidate::wire);
+    ASSERT_NE(found, all.end()) << topology;
+    EXPECT_EQ(found->text(), cat(topology, ", int8"));
+    const Prediction full = predict(small_profile(), {topology}, kSimulation),
+                     rounded = predict(small_profile(), *found, kSimulation);
+    EXPECT_NEAR(rounded.time.nic_bytes / full.time.nic_bytes, 132.0 / 512, 1e-6) << topology;
+    EXPECT_FALSE(rounded.steps.known);
+  }
+  const auto reduce = variations({kAllReduce});
+  EXPECT_EQ(std::ranges::find(reduce, DType::i8, &Candidate::wire), reduce.end());
 }
 
 TEST(Outlook, NamesTheTurningPoints) {

@@ -216,15 +216,12 @@ class AsyncKernels final : public kernels::Kernels<T> {
     kernels::Pass<T>& pass = owned.pass;
     pass.to.values = device_memory(pass.to.values);
     pass.to.encoded = device_memory(pass.to.encoded);
-    pass.to.scales = device_memory(pass.to.scales);
     pass.gradient.data = device_memory(pass.gradient.data);
     pass.gradient.factor = device_memory(pass.gradient.factor);
     for (T*& state : pass.state)
       state = device_memory(state);
-    for (kernels::Source& source : owned.sources) {
+    for (kernels::Source& source : owned.sources)
       source.data = device_memory(source.data);
-      source.scales = device_memory(source.scales);
-    }
     return owned;
   }
 

@@ -25,6 +25,7 @@ const std::string kPositionText = "17 samples into epoch 2";
 TEST(Checkpoint, ResumeIsBitIdenticalToNeverHavingStopped) {
   for (const Variant& v : {Variant{"awc", "accum-adamw", "ring"},
                            Variant{"awc", "adam", "exp", engine::Layout::staged, DType::bf16},
+                           Variant{"awc", "adam", "aer", engine::Layout::staged, DType::i8},
                            Variant{"awc", "sgd", "ring", engine::Layout::automatic, {}, 3},
                            Variant{"atc", "accum-adam", "aer"}, Variant{"dsgt", "sgd", "ring"},
                            Variant{"cd-adam", "adam", "ring", engine::Layout::automatic, {}, 1, "sign"},
@@ -77,7 +78,8 @@ TEST(Checkpoint, AnotherTopologyOnOtherNodesResumesFromIt) {
     return everything(*network);
   });
   for (const Variant& v : {Variant{"awc", "accum-adamw", "exp"},
-                           Variant{"awc", "accum-adamw", "complete", engine::Layout::staged, DType::bf16}}) {
+                           Variant{"awc", "accum-adamw", "complete", engine::Layout::staged, DType::bf16},
+                           Variant{"awc", "accum-adamw", "aer", engine::Layout::staged, DType::i8}}) {
     for (const std::size_t bucket_bytes : {std::size_t{64}, std::size_t{1} << 20}) {
       const auto resumed = support::run_threads(4, [&](Worker& worker) {
         TestWorld here(worker);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "kith/kernels/int8.h"
@@ -16,7 +17,7 @@ Int8Scale scale_of(const T* values, std::size_t count) {
   std::uint32_t greatest = 0;
   for (std::size_t i = 0; i < count; ++i)
     greatest = std::max(greatest, magnitude_bits(static_cast<float>(values[i])));
-  return int8_scale(greatest);
+  return int8_wire_scale(greatest);
 }
 
 // Calls visit(first, count) for every block.
@@ -26,27 +27,66 @@ void for_blocks(std::size_t count, const Visit& visit) {
     visit(first, std::min(kInt8Block, count - first));
 }
 
+using Codes = std::array<std::int8_t, kInt8Block>;
+
+// A block of at most kInt8Block values, filled up with zeros; `first` is the draw of its first element.
 template <class T>
-void encode(const T* values, std::size_t count, std::int8_t* to, float* scales) {
+float encode_block(const T* values, std::size_t count, std::uint64_t first, Codes& codes) {
+  std::array<float, kInt8Block> block{};
+  for (std::size_t i = 0; i < count; ++i)
+    block[i] = static_cast<float>(values[i]);
+  const Int8Scale s = scale_of(block.data(), kInt8Block);
+  for (std::size_t i = 0; i < kInt8Block; i += 4) {
+    const std::uint32_t draws = int8_draws(first, i);
+    for (int k = 0; k < 4; ++k) {
+      const std::size_t at = i + static_cast<std::size_t>(k);
+      codes[at] = static_cast<std::int8_t>(int8_dithered(block[at], s.inverse, int8_dither(draws, k)));
+    }
+  }
+  std::fill(codes.begin() + static_cast<std::ptrdiff_t>(count), codes.end(), std::int8_t{0});
+  return s.scale;
+}
+
+template <class T>
+void decode_block(const Codes& codes, float scale, std::size_t count, T* values) {
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<T>(float_from_int8(codes[i], scale));
+}
+
+template <class T>
+void encode(const T* values, std::size_t count, std::uint64_t draw, std::byte* to) {
   for_blocks(count, [&](std::size_t first, std::size_t n) {
-    const Int8Scale s = scale_of(values + first, n);
-    scales[first / kInt8Block] = s.scale;
-    for (std::size_t i = first; i < first + n; ++i)
-      to[i] = static_cast<std::int8_t>(int8_from_float(static_cast<float>(values[i]), s.inverse));
+    Codes codes;
+    const float scale = encode_block(values + first, n, draw + first, codes);
+    std::byte* const block = to + bytes_of(DType::i8, first);
+    std::memcpy(block, codes.data(), kInt8Block);
+    std::memcpy(block + kInt8Block, &scale, sizeof(scale));
   });
 }
 
 template <class T>
-void decode(const std::int8_t* from, const float* scales, std::size_t count, T* values) {
+void decode(const std::byte* from, std::size_t count, T* values) {
   for_blocks(count, [&](std::size_t first, std::size_t n) {
-    const float scale = scales[first / kInt8Block];
-    for (std::size_t i = first; i < first + n; ++i)
-      values[i] = static_cast<T>(float_from_int8(from[i], scale));
+    const std::byte* const block = from + bytes_of(DType::i8, first);
+    Codes codes;
+    float scale = 0;
+    std::memcpy(codes.data(), block, kInt8Block);
+    std::memcpy(&scale, block + kInt8Block, sizeof(scale));
+    decode_block(codes, scale, n, values + first);
+  });
+}
+
+template <class T>
+void encode_and_decode(T* values, std::size_t count, std::uint64_t draw) {
+  for_blocks(count, [&](std::size_t first, std::size_t n) {
+    Codes codes;
+    const float scale = encode_block(values + first, n, draw + first, codes);
+    decode_block(codes, scale, n, values + first);
   });
 }
 
 const std::byte* shifted(const void* data, DType type, std::size_t elements) {
-  return static_cast<const std::byte*>(data) + elements * size_of(type);
+  return static_cast<const std::byte*>(data) + bytes_of(type, elements);
 }
 
 template <class T>
@@ -91,8 +131,8 @@ class Stage {
 
   void finish(const Job<T>& part, std::size_t begin, std::size_t count) const {
     if (!encodes_here()) return;
-    auto* const to = static_cast<std::int8_t*>(job_.to.encoded) + begin;
-    encode(part.to.values, count, to, job_.to.scales + begin / kInt8Block);
+    auto* const to = static_cast<std::byte*>(job_.to.encoded) + bytes_of(DType::i8, begin);
+    encode(part.to.values, count, job_.to.draw + begin, to);
   }
 
  private:
@@ -100,16 +140,9 @@ class Stage {
 
   void prepare(const Source& source, std::size_t begin, std::size_t count, T* to) {
     const std::byte* const from = shifted(source.data, source.type, begin);
-    if (source.type == DType::i8)
-      return decode(reinterpret_cast<const std::int8_t*>(from), source.scales + begin / kInt8Block, count,
-                    to);
+    if (source.type == DType::i8) return decode(from, count, to);
     convert_({to, dtype_of<T>(), from, source.type}, {0, count});
-    if (*source.rounded_to == DType::i8) {
-      std::array<std::int8_t, kTile> bytes;
-      std::array<float, kTile / kInt8Block> scales;
-      encode(to, count, bytes.data(), scales.data());
-      return decode(bytes.data(), scales.data(), count, to);
-    }
+    if (*source.rounded_to == DType::i8) return encode_and_decode(to, count, source.draw + begin);
     std::array<std::uint16_t, kTile> words;
     convert_({words.data(), *source.rounded_to, to, dtype_of<T>()}, {0, count});
     convert_({to, dtype_of<T>(), words.data(), *source.rounded_to}, {0, count});

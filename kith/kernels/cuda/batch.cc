@@ -13,7 +13,8 @@ bool aligned(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
 
-// For four elements at once, in accesses of 16 bytes at most; nothing at all is aligned.
+// For four elements at once, in accesses of 16 bytes at most; nothing at all is aligned. Blocks of i8 with
+// their scales are multiples of four bytes.
 bool aligned_for_four(const void* data, DType type) {
   return aligned(data, std::min<std::size_t>(16, 4 * size_of(type)));
 }
@@ -62,7 +63,7 @@ void Batch<T, TableOfT>::add(const Pass<T>& pass) {
   Item<T>& item = table_.item[table_.items++];
   item.values = pass.to.values;
   item.encoded = pass.to.encoded;
-  item.encoded_scales = pass.to.scales;
+  item.draw = pass.to.draw;
   item.encoded_type = pass.to.encoded_type;
   item.gradient = pass.gradient.data;
   item.gradient_type = pass.gradient.type;
@@ -77,7 +78,7 @@ void Batch<T, TableOfT>::add(const Pass<T>& pass) {
   item.wide = aligned_for_four(pass);
   set_step(item, pass);
   for (const Source& source : pass.mix.sources) {
-    table_.source[sources_++] = {source.data, source.scales, static_cast<T>(source.weight), source.type,
+    table_.source[sources_++] = {source.data, source.draw, static_cast<T>(source.weight), source.type,
                                  source.rounded_to.value_or(kNotRounded)};
   }
   tiles_ += tiles;

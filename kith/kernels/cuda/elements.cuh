@@ -46,6 +46,14 @@ __device__ Word word_at(const void* data, std::size_t i) {
   return static_cast<const Word*>(data)[i];
 }
 
+// Of the wire int8: the bytes of the block, and its scale behind them.
+__device__ inline const std::byte* int8_block(const void* data, const BlockLane& p) {
+  return static_cast<const std::byte*>(data) + p.first / kInt8Block * kInt8BlockBytes;
+}
+__device__ inline const float* scale_place(const void* data, const BlockLane& p) {
+  return reinterpret_cast<const float*>(int8_block(data, p) + kInt8Block);
+}
+
 template <Order kOrder>
 __device__ Raw<float> fetch_words(const void* data, DType type, const BlockLane& p) {
   Raw<float> raw{};
@@ -62,7 +70,7 @@ __device__ Raw<float> fetch_words(const void* data, DType type, const BlockLane&
       raw.word[0] = two.x;
       raw.word[1] = two.y;
     } else if (type == DType::i8) {
-      raw.word[0] = word_at<std::uint32_t>(data, i);
+      raw.word[0] = word_at<std::uint32_t>(int8_block(data, p), static_cast<std::size_t>(p.lane));
     } else {
       const auto low = word_at<double2>(data, 2 * i);
       const auto high = word_at<double2>(data, 2 * i + 1);
@@ -81,7 +89,7 @@ __device__ Raw<float> fetch_words(const void* data, DType type, const BlockLane&
       } else if (type == DType::bf16 || type == DType::f16) {
         raw.word[k] = word_at<std::uint16_t>(data, i);
       } else if (type == DType::i8) {
-        raw.word[k] = word_at<std::uint8_t>(data, i);
+        raw.word[k] = word_at<std::uint8_t>(int8_block(data, p), static_cast<std::size_t>(p.at<kOrder>(k)));
       } else {
         raw.word[k] = __float_as_uint(static_cast<float>(word_at<double>(data, i)));
       }
@@ -162,7 +170,24 @@ __device__ Int8Scale scale_of_block(const T (&x)[4]) {
   for (int k = 0; k < 4; ++k)
     greatest = max(greatest, magnitude_bits(static_cast<float>(x[k])));
   const auto warp = cooperative_groups::tiled_partition<kWarp>(cooperative_groups::this_thread_block());
-  return int8_scale(cooperative_groups::reduce(warp, greatest, cooperative_groups::greater<std::uint32_t>()));
+  return int8_wire_scale(
+      cooperative_groups::reduce(warp, greatest, cooperative_groups::greater<std::uint32_t>()));
+}
+
+// The codes of a block; every lane has its four.
+template <class T, Order kOrder>
+__device__ Int8Scale codes_of_block(const T (&x)[4], std::uint64_t draw, const BlockLane& p,
+                                    std::int32_t (&codes)[4]) {
+  const Int8Scale s = scale_of_block(x);
+  std::uint32_t draws = 0;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const std::size_t at = p.first + static_cast<std::size_t>(p.at<kOrder>(k));
+    if (kOrder == Order::strided || k == 0) draws = int8_draws(draw, at / 4 * 4);
+    codes[k] =
+        int8_dithered(static_cast<float>(x[k]), s.inverse, int8_dither(draws, static_cast<int>(at % 4)));
+  }
+  return s;
 }
 
 template <class T>
@@ -175,13 +200,14 @@ __device__ std::uint16_t half_bits(T x, DType type) {
 }
 
 // REQUIRES: all lanes of the warp take part.
-template <class T>
-__device__ void round_to(DType type, T (&x)[4]) {
+template <class T, Order kOrder>
+__device__ void round_to(DType type, std::uint64_t draw, const BlockLane& p, T (&x)[4]) {
   if (type == DType::i8) {
-    const Int8Scale s = scale_of_block(x);
+    std::int32_t codes[4];
+    const Int8Scale s = codes_of_block<T, kOrder>(x, draw, p, codes);
 #pragma unroll
     for (int k = 0; k < 4; ++k)
-      x[k] = float_from_int8(int8_from_float(static_cast<float>(x[k]), s.inverse), s.scale);
+      x[k] = float_from_int8(codes[k], s.scale);
     return;
   }
 #pragma unroll
@@ -206,21 +232,24 @@ __device__ void store(const T (&x)[4], T* data, const BlockLane& p) {
   }
 }
 
-// Writes x in an encoding. REQUIRES: for i8 all lanes of the warp take part.
+// Writes x in an encoding. REQUIRES: for i8 all lanes of the warp take part; lanes without an element bring
+// zeros, and so a short block is filled up.
 template <class T, Order kOrder>
-__device__ void store_encoded(const T (&x)[4], void* data, float* scales, DType type, const BlockLane& p) {
+__device__ void store_encoded(const T (&x)[4], void* data, DType type, std::uint64_t draw,
+                              const BlockLane& p) {
   if (type == DType::i8) {
-    const Int8Scale s = scale_of_block(x);
-    if (p.lane == 0) scales[p.first / kInt8Block] = s.scale;
+    std::int32_t codes[4];
+    const Int8Scale s = codes_of_block<T, kOrder>(x, draw, p, codes);
+    auto* const block = const_cast<std::byte*>(int8_block(data, p));
+    if (p.lane == 0) *reinterpret_cast<float*>(block + kInt8Block) = s.scale;
     std::uint32_t packed = 0;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      const auto byte = static_cast<std::uint8_t>(int8_from_float(static_cast<float>(x[k]), s.inverse));
+      const auto byte = static_cast<std::uint8_t>(p.has<kOrder>(k) ? codes[k] : 0);
       packed |= static_cast<std::uint32_t>(byte) << (8 * k);
-      if (kOrder == Order::strided && p.has<kOrder>(k))
-        static_cast<std::uint8_t*>(data)[p.first + static_cast<std::size_t>(p.at<kOrder>(k))] = byte;
+      if (kOrder == Order::strided) reinterpret_cast<std::uint8_t*>(block)[p.at<kOrder>(k)] = byte;
     }
-    if (kOrder == Order::wide) static_cast<std::uint32_t*>(data)[p.first / 4 + p.lane] = packed;
+    if (kOrder == Order::wide) reinterpret_cast<std::uint32_t*>(block)[p.lane] = packed;
     return;
   }
   if (type == dtype_of<T>()) return store<T, kOrder>(x, static_cast<T*>(data), p);

@@ -8,15 +8,15 @@ namespace kith::kernels::cuda {
 
 template <class T>
 __device__ float scale_at(const DeviceSource<T>& source, const BlockLane& p) {
-  return source.type == DType::i8 ? source.scales[p.first / kInt8Block] : 0.0F;
+  return source.type == DType::i8 ? *scale_place(source.data, p) : 0.0F;
 }
 
 template <class T, Order kOrder>
-__device__ void add(const DeviceSource<T>& source, const Raw<T>& raw, float scale, bool is_first,
-                    T (&sum)[4]) {
+__device__ void add(const DeviceSource<T>& source, const Raw<T>& raw, float scale, const BlockLane& p,
+                    bool is_first, T (&sum)[4]) {
   T x[4];
   convert<T, kOrder>(raw, source.type, scale, x);
-  if (source.rounded_to != kNotRounded) round_to(source.rounded_to, x);
+  if (source.rounded_to != kNotRounded) round_to<T, kOrder>(source.rounded_to, source.draw, p, x);
 #pragma unroll
   for (int k = 0; k < 4; ++k)
     sum[k] = is_first ? source.weight * x[k] : multiply_add(source.weight, x[k], sum[k]);
@@ -53,11 +53,11 @@ __device__ void run_block(const Item<T>& item, const DeviceSource<T>* sources, c
   if constexpr (kSources > 0) {
 #pragma unroll
     for (int k = 0; k < kSources; ++k)
-      add<T, kOrder>(sources[k], raw[k], scale[k], k == 0, x);
+      add<T, kOrder>(sources[k], raw[k], scale[k], p, k == 0, x);
   } else {
     for (int k = 0; k < item.sources; ++k) {
       raw[0] = fetch<T, kOrder>(sources[k].data, sources[k].type, p);
-      add<T, kOrder>(sources[k], raw[0], scale_at(sources[k], p), k == 0, x);
+      add<T, kOrder>(sources[k], raw[0], scale_at(sources[k], p), p, k == 0, x);
     }
   }
   if constexpr (Step::kGradient) convert<T, kOrder>(raw_gradient, item.gradient_type, 0.0F, gradient);
@@ -75,7 +75,7 @@ __device__ void run_block(const Item<T>& item, const DeviceSource<T>* sources, c
     for (int k = 0; k < 4; ++k)
       if (!p.has<kOrder>(k)) x[k] = 0;
   }
-  store_encoded<T, kOrder>(x, item.encoded, item.encoded_scales, item.encoded_type, p);
+  store_encoded<T, kOrder>(x, item.encoded, item.encoded_type, item.draw, p);
 }
 
 template <int kSources, class T, class Step>

@@ -25,7 +25,7 @@ enum class Kind : std::uint8_t { mix, sgd, sgd_first, sgd_momentum, adam, accum_
 template <class T>
 struct DeviceSource {
   const void* data;
-  const float* scales;
+  std::uint64_t draw;
   T weight;
   DType type;
   DType rounded_to;
@@ -43,7 +43,7 @@ template <class T>
 struct Item {
   T* values;
   void* encoded;
-  float* encoded_scales;
+  std::uint64_t draw;
   const void* gradient;
   const double* factor;
   T* state[3];

@@ -56,13 +56,27 @@ void store(void* data, DType type, std::size_t i, double value) {
   }
 }
 
+// Of the wire int8: where element i lies, and the scale of its block.
+std::size_t place_of(std::size_t i) {
+  return i / kInt8Block * kInt8BlockBytes + i % kInt8Block;
+}
+std::byte* scale_place(const void* data, std::size_t i) {
+  return const_cast<std::byte*>(static_cast<const std::byte*>(data)) + i / kInt8Block * kInt8BlockBytes +
+         kInt8Block;
+}
+
 template <class ValueAt>
 Int8Scale scale_of_block(const ValueAt& value_at, std::size_t i, std::size_t count) {
   const std::size_t first = i / kInt8Block * kInt8Block;
   std::uint32_t greatest = 0;
   for (std::size_t k = first; k < std::min(first + kInt8Block, count); ++k)
     greatest = std::max(greatest, magnitude_bits(static_cast<float>(value_at(k))));
-  return int8_scale(greatest);
+  return int8_wire_scale(greatest);
+}
+
+std::int32_t code_of(float value, const Int8Scale& scale, std::uint64_t draw, std::size_t i) {
+  return int8_dithered(value, scale.inverse,
+                       int8_dither(int8_draws(draw, i / 4 * 4), static_cast<int>(i % 4)));
 }
 
 // Element i of a source of `count`, as it takes part. What is rounded is the value in T: that is what a
@@ -70,12 +84,13 @@ Int8Scale scale_of_block(const ValueAt& value_at, std::size_t i, std::size_t cou
 template <class T>
 double source_at(const Source& source, std::size_t i, std::size_t count) {
   if (source.type == DType::i8)
-    return float_from_int8(word_at<std::int8_t>(source.data, i), source.scales[i / kInt8Block]);
+    return float_from_int8(word_at<std::int8_t>(source.data, place_of(i)),
+                           word_at<float>(scale_place(source.data, i), 0));
   if (!source.rounded_to) return load(source.data, source.type, i);
   const auto value_at = [&](std::size_t k) { return static_cast<T>(load(source.data, source.type, k)); };
   if (*source.rounded_to == DType::i8) {
     const Int8Scale s = scale_of_block(value_at, i, count);
-    return float_from_int8(int8_from_float(static_cast<float>(value_at(i)), s.inverse), s.scale);
+    return float_from_int8(code_of(static_cast<float>(value_at(i)), s, source.draw, i), s.scale);
   }
   if (*source.rounded_to == DType::bf16) return float_from_bf16(bf16_from_double(value_at(i)));
   return float_from_f16(f16_from_double(value_at(i)));
@@ -109,10 +124,13 @@ void put(const Destination<T>& to, const std::vector<double>& next) {
       continue;
     }
     const Int8Scale s = scale_of_block(rounded, i, next.size());
-    to.scales[i / kInt8Block] = s.scale;
+    set_word(scale_place(to.encoded, i), 0, s.scale);
     const auto value = static_cast<float>(rounded(i));
-    set_word(to.encoded, i, static_cast<std::int8_t>(int8_from_float(value, s.inverse)));
+    set_word(to.encoded, place_of(i), static_cast<std::int8_t>(code_of(value, s, to.draw, i)));
   }
+  if (to.encoded == nullptr || to.encoded_type != DType::i8) return;
+  for (std::size_t i = next.size(); i < whole_blocks(DType::i8, next.size()); ++i)
+    set_word(to.encoded, place_of(i), std::int8_t{0});
 }
 
 template <class T>

@@ -194,7 +194,7 @@ Options options_of(const Job& job) {
   options.momentum = job.optimizer.momentum;
   options.dampening = job.optimizer.dampening;
   options.nesterov = job.optimizer.nesterov;
-  if (job.wire.type != "full") options.wire = parse_dtype(job.wire.type, "wire.type");
+  if (job.wire.type != "full") options.wire = parse_wire(job.wire.type, "wire.type");
   options.codec = job.wire.codec;
   options.consensus_step = job.wire.consensus_step;
   options.lr = job.rate.lr;

@@ -236,10 +236,11 @@ const std::array kExchange{
 
     Key{.name = "wire.type",
         .field = [](Job& j) -> Field { return &j.wire.type; },
-        .doc = "What travels; full for the precision of the parameters.",
+        .doc = "What travels; full for the precision of the parameters. int8: a byte each, blocks of 128 "
+               "share a scale; not with allreduce.",
         .choices =
             [] {
-              return Names{"full", "fp32", "bf16", "fp16"};
+              return Names{"full", "fp32", "bf16", "fp16", "int8"};
             }},
     Key{.name = "wire.codec",
         .field = [](Job& j) -> Field { return &j.wire.codec; },

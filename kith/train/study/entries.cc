@@ -20,6 +20,7 @@ std::vector<Entry> all_entries(const std::string& topology) {
       {"dsgt", "dsgt", "sgd", topology},
       {"mc-dsgt, 4 rounds", "mc-dsgt", "sgd", topology, "", "", four_rounds},
       {"sgp", "sgp", "sgd", directed},
+      {"awc, wire int8", "awc", "sgd", topology, "", "", {}, DType::i8},
       {"awc, int8", "awc", "sgd", topology, "int8"},
       {"awc, sign", "awc", "sgd", topology, "sign"},
       {"choco, qsgd 4", "choco", "sgd", topology, "qsgd 4"},

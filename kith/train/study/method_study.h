@@ -18,8 +18,8 @@ struct MethodStudyOptions {
   std::vector<Entry> entries;
   std::vector<std::uint64_t> seeds{1, 2, 3};
   std::uint64_t tuning_seed = 1000;
-  std::vector<double> sgd_rates{0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8};
-  std::vector<double> adam_rates{0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032};
+  std::vector<double> sgd_rates{0.003125, 0.00625, 0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6};
+  std::vector<double> adam_rates{0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128};
 };
 
 struct MethodRow {

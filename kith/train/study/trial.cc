@@ -23,6 +23,7 @@ engine::EngineOptions engine_options(const Entry& entry, const TrialOptions& opt
   engine.optimizer.momentum = entry.optimizer == "sgd" ? 0.9 : 0;
   engine.optimizer.beta2 = 0.99;
   engine.codec = entry.codec;
+  engine.wire = entry.wire;
   engine.trigger = entry.trigger;
   engine.schedule = {.topology = entry.topology, .shape = graph::Shape::single_node(options.workers)};
   return engine;
@@ -116,7 +117,7 @@ Cost cost_of(const Entry& entry, const Problem& problem, const graph::Schedule& 
   const bool hides = !channels.empty() && channels.front().is_model;
   double bytes = 0;
   for (const std::size_t part : problem.parts())
-    bytes += 4.0 * static_cast<double>(part);
+    bytes += static_cast<double>(bytes_of(entry.wire.value_or(DType::f32), part));
   const bool reduces = algorithm->exchange() == optim::Exchange::gradients;
   return {algorithm->exchange(), static_cast<int>(channels.size()),
           reduces ? kBehindBackward

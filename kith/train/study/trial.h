@@ -19,6 +19,7 @@ struct Entry {
   std::string codec = {};
   std::string trigger = {};
   optim::MethodOptions method = {};
+  std::optional<DType> wire = {};
 };
 
 // All methods on a topology; those that need a directed one are on exp-directed, diloco on complete, noloco
