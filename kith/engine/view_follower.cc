@@ -14,6 +14,9 @@
 namespace kith::engine {
 namespace {
 
+// Views in a row that this worker could not open though nobody was gone. Then it is not a matter of others.
+constexpr int kFallsOfItsOwn = 3;
+
 std::string names_of(const std::vector<WorkerId>& workers) {
   std::string names;
   for (const WorkerId worker : workers)
@@ -204,8 +207,11 @@ bool ViewFollower::form(const launch::View& view) {
     interrupt_on_call(*engine_);
     const auto is_gone = [&](WorkerId w) { return gone(w); };
     const bool own = failure && !waits.rounds->cancelled();
-    if (own && std::ranges::none_of(view.members.workers, is_gone)) std::rethrow_exception(failure);
-    world_.log->warning(cat("view ", view.members.view, " falls: another worker is gone"));
+    const bool late = own && std::ranges::none_of(view.members.workers, is_gone);
+    // Whoever stood still for that long is left out of the next one, or has come to itself.
+    if (late && ++falls_of_its_own_ == kFallsOfItsOwn) std::rethrow_exception(failure);
+    world_.log->warning(cat("view ", view.members.view,
+                            " falls: ", late ? "its windows could not be opened" : "another worker is gone"));
     return false;
   }
   try {
@@ -247,6 +253,7 @@ void ViewFollower::begin(std::unique_ptr<Engine::Impl> next, const launch::View&
     entrance_.reset();
   }
   owed_.reset();
+  falls_of_its_own_ = 0;
   if (!apart_.empty()) views_->call(std::exchange(apart_, {}));
   if (gently) return;  // all came here between operations
   if (view.first.operations > place_.operations) {

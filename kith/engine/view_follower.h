@@ -188,6 +188,7 @@ class ViewFollower {
   std::vector<std::vector<std::byte>> inherited_;  // parcels of leavers, until a view stands
   std::optional<Joined> joined_;                   // this worker did
   std::function<std::vector<std::byte>()> extra_;  // of whoever uses the engine, for newcomers
+  int falls_of_its_own_ = 0;                       // in a row
   bool departed_ = false;                          // this worker has left
   std::string apart_;                              // why the node is not one model in the view that begins
   std::vector<SegmentInput> shared_rates_;         // in the first step of a view

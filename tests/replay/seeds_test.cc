@@ -138,5 +138,29 @@ TEST_P(Phase, ADeathInItIsSurvived) {
   EXPECT_GT(there, 0);
 }
 
+// The others leave it out, or it comes to itself in time; nobody else ends for it.
+TEST(Replay, AWorkerThatStandsStillWhileAViewOpensEndsNobodyElse) {
+  std::vector<Scenario> scenarios;
+  for (std::uint64_t seed = 1; seed <= 28; ++seed) {
+    Scenario scenario = draw(seed);
+    // A directed schedule keeps to its patience in rounds too.
+    if (scenario.options.algorithm == "sgp" || scenario.options.algorithm == "q-push") continue;
+    scenario.slow = true;
+    scenario.faults = {{Fault::Kind::kill, 1, Fault::Since::start, 10 + 7 * seed}};
+    Fault pause{Fault::Kind::pause, static_cast<int>(2 * (seed % 2)), Fault::Since::first_death, seed % 5};
+    pause.at = "open view";
+    pause.pause = std::chrono::seconds(45);
+    scenario.faults.push_back(pause);
+    scenarios.push_back(scenario);
+  }
+  std::vector<std::string> failures;
+  replay_all(scenarios, [&](const Scenario& scenario, const Verdict& verdict) {
+    if (!verdict.problem.empty()) failures.push_back(cat(verdict.problem, "\n  ", text_of(scenario)));
+    return true;
+  });
+  for (const std::string& failure : failures)
+    ADD_FAILURE() << failure;
+}
+
 }  // namespace
 }  // namespace kith::replay
