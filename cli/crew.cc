@@ -33,32 +33,36 @@ void Crew::start(int worker, Seat seat) {
 void Crew::ended(int worker, const Ending& ending, bool left) {
   const Worker gone = running_.extract(worker).mapped();
   if (ending.code == 0 && !left) one_finished_ = true;
-  if (!options_.elastic || ending.code == 0 || gone.leaves || closing()) return say_when_over();
+  replace(worker, gone, ending.code);
+  say_when_over();
+}
+
+void Crew::replace(int worker, const Worker& gone, int code) {
+  if (!options_.elastic || code == 0 || gone.leaves || closing()) return;
   const auto lived = SteadyClock().now() - gone.began;
-  const auto id =
-      newcomers_.replace(ending.code, std::chrono::duration_cast<std::chrono::milliseconds>(lived));
+  const auto id = newcomers_.replace(code, std::chrono::duration_cast<std::chrono::milliseconds>(lived));
   if (newcomers_.given_up())
     std::cerr << "kith launch: nobody replaces worker " << worker
               << ": the last three that died had lived for less than 5 s" << std::endl;
-  if (!id) return say_when_over();
+  if (!id) return;
   ++coming_;
   supervisor_.hold();
   supervisor_.later(Newcomers::kPause, [this, id, worker, gone] {
     --coming_;
     supervisor_.release();
-    if (closing() || gone_hosts_.contains(gone.seat.host)) return say_when_over();
+    if (closing() || no_host_left()) return say_when_over();
     std::cerr << "kith launch: worker " << *id << " comes for worker " << worker << std::endl;
-    start(*id, gone.seat);
+    start(*id, gone_hosts_.contains(gone.seat.host) ? free_seat() : gone.seat);
   });
 }
 
-std::vector<int> Crew::host_ended(int host) {
+std::vector<int> Crew::host_ended(int host, int code) {
   gone_hosts_.insert(host);
   std::vector<int> there;
   for (const auto& [worker, known] : running_)
     if (known.seat.host == host) there.push_back(worker);
   for (const int worker : there)
-    running_.erase(worker);
+    replace(worker, running_.extract(worker).mapped(), code);
   say_when_over();
   return there;
 }
@@ -110,7 +114,7 @@ Seat Crew::free_seat() const {
 }
 
 std::string Crew::add(int many) {
-  if (gone_hosts_.size() == options_.hosts.size()) throw InputError("no machine is left");
+  if (no_host_left()) throw InputError("no machine is left");
   std::vector<std::string> names;
   for (int k = 0; k < many; ++k) {
     const int id = newcomers_.add();

@@ -43,8 +43,9 @@ class Crew {
   // A worker has ended; `left`: on purpose, and the others go on. With `elastic` a newcomer comes for one
   // that died, a moment later, to the same seat.
   void ended(int worker, const Ending& ending, bool left);
-  // A machine has ended, and nobody comes there any more: who was there.
-  std::vector<int> host_ended(int host);
+  // A machine has ended, and nobody comes there any more: who was there. With `elastic` newcomers come for
+  // them to the machines with the fewest workers, unless `code` says that it ended in order.
+  std::vector<int> host_ended(int host, int code);
 
   // "worker 3 and worker 5", of all that run.
   std::string names() const;
@@ -61,8 +62,11 @@ class Crew {
   };
 
   void start(int worker, Seat seat);
+  // A moment later.
+  void replace(int worker, const Worker& gone, int code);
   // Nobody comes any more.
   bool closing() const { return one_finished_ || supervisor_.ending(); }
+  bool no_host_left() const { return gone_hosts_.size() == options_.hosts.size(); }
   void say_when_over();
   std::string add(int many);
   std::string take_away(int many);

@@ -148,7 +148,8 @@ class OnHosts {
   }
 
   void agent_ended(int number, const Ending& ending) {
-    const std::vector<int> with_it = crew_.host_ended(number);
+    // With the one that serves the store the job ends: nobody could join it.
+    const std::vector<int> with_it = crew_.host_ended(number, serves_ && number == 0 ? 0 : ending.code);
     const std::string& name = launch_.hosts[static_cast<std::size_t>(number)].name;
     // Where the others go on, workers that were told of have been dealt with.
     if (ending.code != 0 && (!others_go_on() || !with_it.empty()))

@@ -30,15 +30,16 @@ struct HostsLaunch {
   // HOST:PORT: the first host serves the store there, apart from its workers. Else as KITH_STORE.
   launch::MeetingPoint store;
   std::string secret;
-  launch::Environment environment;      // for the workers
-  std::optional<Elastic> elastic = {};  // newcomers take the places of those that die, on the same machine
+  launch::Environment environment;  // for the workers
+  // Newcomers take the places of those that die, on the same machine as long as it is there.
+  std::optional<Elastic> elastic = {};
   SupervisorOptions supervision = {};
 };
 
 // Runs the command on the hosts over ssh, in the same working folder, and returns the exit code. On each host
 // `kith launch --agent` (this very program, at the same path) hears over ssh's standard input what to do, the
-// secret among it, and ends its workers when ssh ends. With `elastic` nobody comes for the workers of a
-// machine whose ssh has ended; kith scale asks through the first machine.
+// secret among it, and ends its workers when ssh ends. With `elastic` newcomers for the workers of a machine
+// whose ssh has ended come to the others; kith scale asks through the first machine.
 int launch_on_hosts(const HostsLaunch& launch);
 
 // The other end: what `kith launch --agent` does. Returns the exit code.

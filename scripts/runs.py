@@ -25,17 +25,30 @@ def settings(values):
     return [word for value in values for word in ("--set", value)]
 
 
-class Run:
-    """`kith train ...` in a session of its own; nothing of it is left at the end."""
+class Printer:
+    """Prints lines, and writes them into a file too, where one is given."""
 
-    def __init__(self, command, folder, log):
+    def __init__(self, path=None):
+        self.file = open(path, "w", encoding="utf-8") if path else None
+
+    def __call__(self, line):
+        print(line, flush=True)
+        if self.file:
+            print(line, file=self.file, flush=True)
+
+
+class Run:
+    """`kith train ...` in a session of its own; nothing of it is left at the end. All its processes run on `cores`, where they are given."""
+
+    def __init__(self, command, folder, log, cores=None):
         self.folder = folder
         self.log = log
         self.output = open(log, "ab")
         self.start = time.monotonic()
         self.helpers = []  # processes that belong to it and were started later
         self.process = subprocess.Popen(command, stdout=self.output, stderr=subprocess.STDOUT, stdin=subprocess.PIPE,
-                                        start_new_session=True)
+                                        start_new_session=True,
+                                        preexec_fn=(lambda: os.sched_setaffinity(0, cores)) if cores else None)
 
     def __enter__(self):
         return self
@@ -155,14 +168,28 @@ def last_step(path):
     return 0
 
 
-def steps_written(folder):
-    """Steps of all workers together, by the lines of their metrics; a worker that is gone makes none."""
-    count = 0
-    for name in os.listdir(folder):
-        metrics = os.path.join(folder, name, "metrics.jsonl")
-        if os.path.exists(metrics):
-            count += read(metrics).count(b'{"kind":"step"')
-    return count
+class Batches:
+    """Steps of all workers together, by the lines of their metrics. A worker that is gone makes none, and one that has just come draws no
+    batch in its first step. Reads what is new since the last count."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.read = {}  # by file: bytes, batches
+
+    def count(self):
+        for name in os.listdir(self.folder) if os.path.isdir(self.folder) else []:
+            path = os.path.join(self.folder, name, "metrics.jsonl")
+            if os.path.exists(path):
+                self.read[path] = self.add_new(path, *self.read.get(path, (0, 0)))
+        return sum(batches for _, batches in self.read.values())
+
+    @staticmethod
+    def add_new(path, at, batches):
+        with open(path, "rb") as file:
+            file.seek(at)
+            whole = file.read().rpartition(b"\n")[0]
+        lines = [line for line in whole.split(b"\n") if line.startswith(b'{"kind":"step"')]
+        return at + len(whole) + (1 if whole else 0), batches + sum(b'"loss":null' not in line for line in lines)
 
 
 def summary(folder):

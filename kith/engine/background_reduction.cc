@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kith/base/error.h"
 #include "kith/base/text.h"
 #include "kith/telemetry/span.h"
 
@@ -59,6 +60,14 @@ void BackgroundReduction::finish(std::span<const SegmentInput> inputs) {
   threads_.drain();
   waited_ += world_.clock->now() - begin;
   finished_ = true;
+}
+
+void BackgroundReduction::abandon() {
+  try {
+    threads_.drain();
+  } catch (const Error&) {
+    // That is why it is abandoned.
+  }
 }
 
 }  // namespace kith::engine

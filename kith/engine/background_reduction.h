@@ -29,6 +29,9 @@ class BackgroundReduction {
   // Takes the gradients that were not reported, and returns when all are averaged; nothing when this step's
   // are.
   void finish(std::span<const SegmentInput> inputs);
+  // In place of finish(), where somebody is gone: returns when nothing is under way. REQUIRES: its waits are
+  // cancelled.
+  void abandon();
   // What finish() has waited in this step. The reductions' own waits are of threads beside the step's,
   // several at a time.
   Clock::Duration waited() const { return waited_; }

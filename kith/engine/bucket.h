@@ -59,9 +59,12 @@ class Bucket {
                                 Deadline deadline) = 0;
   // Who did not take part in the averaging, if anybody did not.
   virtual std::optional<WorkerId> missing() const = 0;
-  // Writes the averaged gradients to `to`, by segment, and marks those that there are. The step
-  // that follows uses its inputs' gradients.
-  virtual void hand_out_means(std::span<void* const> to, std::vector<bool>& there) = 0;
+  // In the step under way the worker's own gradients take the place of means that could not be had.
+  virtual void use_own_gradients() = 0;
+  // Writes the gradients that the step would use to `to`, by segment, and marks those that there are. The
+  // step that follows uses its inputs' gradients.
+  virtual void hand_out_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to,
+                                  std::vector<bool>& there) = 0;
   // The gradients that the step will use.
   virtual void add_gradients(std::span<const SegmentInput> inputs,
                              std::vector<kernels::Vector>& gradients) const = 0;

@@ -97,8 +97,8 @@ std::int64_t Engine::view_began() const {
 std::int64_t Engine::operations() const {
   return views_->operations();
 }
-void Engine::average_inside(std::span<double> numbers) {
-  views_->now().average_inside(numbers);
+bool Engine::average_inside(std::span<double> numbers) {
+  return views_->average_inside(numbers);
 }
 std::vector<double> Engine::gather(double value) {
   return views_->gather(value);

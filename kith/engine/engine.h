@@ -174,8 +174,10 @@ class Engine {
   // The numbers become rank 0's. Before the first step: nobody is replaced in it.
   void share(std::span<double> numbers);
   // Collective among the workers of a node that is one model (EngineOptions::inside): the numbers become
-  // their mean, the same bits on all of them. Else nothing.
-  void average_inside(std::span<double> numbers);
+  // their mean, the same bits on all of them. Else nothing. With EngineOptions::reforms it is false when one
+  // of them is gone: some may have the mean then, and others not, until all come to agree again after the
+  // first step of the next view.
+  bool average_inside(std::span<double> numbers);
   // Everybody's value in rank order, of the view in which it was done. Without views a missing member's is
   // NaN, and so may be others' that would have come with it. Whoever has called it has also let go of all
   // that it read of others' models.

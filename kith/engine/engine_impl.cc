@@ -39,8 +39,9 @@ std::unique_ptr<graph::Schedule> schedule_of(const WorldParts& world, const Engi
 }
 
 // Those with whom gradients are averaged: everybody, or one's node.
-WorldParts mates_of(const WorldParts& world, const EngineOptions& options) {
+WorldParts mates_of(const WorldParts& world, const EngineOptions& options, comm::Transport& transport) {
   WorldParts mates = world;
+  mates.transport = &transport;
   if (!nodes_are_models(options)) return mates;
   const graph::Shape& shape = options.schedule.shape;
   const int node = shape.node_of(world.rank());
@@ -61,6 +62,12 @@ WorldParts with_transport(WorldParts world, comm::Transport& transport) {
 
 }  // namespace
 
+// The state of somebody else's optimizer is not the engine's to unify.
+bool can_reform(const WorldParts& world, const EngineOptions& options) {
+  return options.reforms && (world.size() > 1 || world.extensible) && world.store &&
+         !(nodes_are_models(options) && options.external_optimizer);
+}
+
 template <class T>
 Rules<T>::Rules(const EngineOptions& options)
     : algorithm(optim::make_algorithm<T>(options.algorithm, options.method)),
@@ -70,6 +77,7 @@ Engine::Impl::Impl(WorldParts world, EngineOptions options, std::vector<Segment>
                    kernels::Device& device, const EngineWaits& waits)
     : transport_(*world.transport, prefix_of(world.members), waits.rounds),
       rare_(*world.transport, prefix_of(world.members), waits.operations),
+      near_(*world.transport, prefix_of(world.members), waits.gradients),
       world_(with_transport(world, transport_)),
       everybody_(with_transport(std::move(world), rare_)),
       options_(std::move(options)),
@@ -77,10 +85,12 @@ Engine::Impl::Impl(WorldParts world, EngineOptions options, std::vector<Segment>
       rules32_((validate(options_), options_)),
       rules64_(options_),
       schedule_(schedule_of(world_, options_)),
-      mates_(mates_of(world_, options_)),
+      mates_(mates_of(world_, options_, near_)),
       collectives_(everybody_, {options_.name + "/all", options_.patience}),
       inside_(mates_, {cat(options_.name, "/inside/", mates_.members.workers.front().value, "/all"),
                        options_.patience, kInsideNumbers}),
+      node_state_(mates_, {cat(options_.name, "/inside/", mates_.members.workers.front().value, "/state"),
+                           options_.patience}),
       work_(device),
       round_patience_({.longest = options_.patience}),
       failure_(world_.self()) {
@@ -88,8 +98,8 @@ Engine::Impl::Impl(WorldParts world, EngineOptions options, std::vector<Segment>
   if (averages_gradients(options_)) {
     reducers_ = world_.device_reducers(
         {cat(prefix_of(world_.members), options_.name, "/gradient/", mates_.members.workers.front().value),
-         world_.transport, world_.store, mates_.members, world_.clock, &device, deadline(),
-         transport_.cancellation()});
+         mates_.transport, world_.store, mates_.members, world_.clock, &device, deadline(),
+         near_.cancellation()});
   }
   make_buckets();
   std::size_t parameters = 0;
@@ -103,6 +113,7 @@ Engine::Impl::Impl(WorldParts world, EngineOptions options, std::vector<Segment>
 Engine::Impl::~Impl() {
   transport_.cancel();
   rare_.cancel();
+  near_.cancel();
   try {
     wait_for_device();
   } catch (const std::exception& e) {
@@ -215,18 +226,22 @@ void Engine::Impl::restore(std::int64_t step) {
 void Engine::Impl::resume() {
   pace_->resume();
   publish_first();
-  if (nodes_are_models(options_)) require_same_state();
+  // A later view has unified them.
+  if (nodes_are_models(options_) && world_.members.view == 0) require_same_state();
 }
 
-void Engine::Impl::require_same_state() {
+double Engine::Impl::state_digest() {
   std::uint64_t digest = 0;
   for (const StateSpan& span : state()) {
     for (const std::byte byte : span.bytes)
       digest = (digest ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ULL;  // FNV-1a
     digest = mix_bits(digest);
   }
-  const std::vector<double> all =
-      gather(static_cast<double>(digest >> 11));  // all of whose bits a double holds
+  return static_cast<double>(digest >> 11);
+}
+
+void Engine::Impl::require_same_state() {
+  const std::vector<double> all = gather(state_digest());
   const graph::Shape& shape = options_.schedule.shape;
   for (Rank rank = 0; rank < world_.size(); ++rank) {
     const Rank first = shape.first_of(shape.node_of(rank));
@@ -260,7 +275,7 @@ void Engine::Impl::interrupt_operations() {
 }
 
 void Engine::Impl::interrupt_gradients() {
-  if (averages_gradients(options_)) transport_.cancel();
+  if (averages_gradients(options_)) near_.cancel();
 }
 
 bool Engine::Impl::has_outer_state() const {
@@ -281,6 +296,27 @@ void Engine::Impl::share_state(Rank root, Take take) {
       if (take == Take::yes) std::memcpy(part.data(), piece.data(), part.size());
     }
   }
+}
+
+void Engine::Impl::unify_node() {
+  if (mates_.size() == 1) return;
+  std::optional<WorkerId> missing;
+  const std::vector<double> digests = inside_.of<float>().gather(state_digest(), deadline(), &missing);
+  if (missing) throw Error(cat(*missing, " is missing"), cat(world_.self(), ", the state of its node"));
+  if (std::ranges::adjacent_find(digests, std::ranges::not_equal_to{}) == digests.end()) return;
+  gossip::Tree<float>& mates = node_state_.of<float>();
+  std::vector<std::vector<float>> firsts;
+  for (const StateSpan& span : state()) {
+    KITH_CHECK_EQ(span.bytes.size() % sizeof(float), std::size_t{0}, span.name);
+    std::vector<float>& values = firsts.emplace_back(span.bytes.size() / sizeof(float));
+    std::memcpy(values.data(), span.bytes.data(), span.bytes.size());
+    const std::span<float> all = values;
+    for (std::size_t first = 0; first < all.size(); first += mates.capacity())
+      mates.broadcast(all.subspan(first, std::min(mates.capacity(), all.size() - first)), 0, deadline());
+  }
+  const std::vector<StateSpan> spans = state();
+  for (std::size_t k = 0; k < spans.size(); ++k)
+    std::memcpy(spans[k].bytes.data(), firsts[k].data(), spans[k].bytes.size());
 }
 
 double Engine::Impl::average(std::span<void* const> to) {

@@ -34,12 +34,17 @@ struct Rules {
 struct EngineWaits {
   std::shared_ptr<comm::Cancellation> rounds = std::make_shared<comm::Cancellation>();
   std::shared_ptr<comm::Cancellation> operations = std::make_shared<comm::Cancellation>();
+  std::shared_ptr<comm::Cancellation> gradients = std::make_shared<comm::Cancellation>();
 
   void cancel() const {
     rounds->cancel();
     operations->cancel();
+    gradients->cancel();
   }
 };
+
+// Whether the others go on without a member that is gone.
+bool can_reform(const WorldParts& world, const EngineOptions& options);
 
 // What engine.h says of the functions of the same name: engine_impl.cc builds and has what is rare,
 // engine_step.cc has the steps.
@@ -83,6 +88,14 @@ class Engine::Impl {
   void interrupt_gradients();
   // Averages the gradients, before the step. Who was missing, if anybody was.
   std::optional<WorkerId> reduce(std::span<const SegmentInput> inputs);
+  // Where nodes are models. In the step under way each uses its own gradients, for those of the node cannot
+  // be averaged any more: ends their averaging for good.
+  void use_own_gradients();
+  // The rates and decays become those of the node's first worker. Error when somebody is missing.
+  void share_rates(std::span<SegmentInput> inputs);
+  // Between restore() and resume(): a node in which workers differ takes the state of its first. As a whole,
+  // or not at all: Error when somebody is missing.
+  void unify_node();
   // Everybody's state becomes that of `root`, or only that of those who take it; between restore() and
   // resume(). Collective.
   enum class Take : std::uint8_t { no, yes };
@@ -106,12 +119,16 @@ class Engine::Impl {
   void publish_first();
   // Nodes that are one model each: their workers hold the same state.
   void require_same_state();
+  // Of the state, in all bits that a double holds.
+  double state_digest();
   void require_whole_nodes(const StepReport& report) const;
   Deadline deadline() const { return world_.clock->now() + options_.patience; }
 
   // Whether the deadline of a step's rounds sets itself.
   bool patience_adapts() const;
 
+  // Waits for the averages of this step's gradients, where there are to be any.
+  void finish_reduction(std::span<const SegmentInput> inputs);
   StepReport run_step(std::span<const SegmentInput> inputs, const StepOptions& options);
   std::vector<graph::WorkerRound> rounds(std::int64_t step, std::int64_t ahead) const;
   std::vector<StepContext> contexts(const StepContext& shared) const;
@@ -122,6 +139,7 @@ class Engine::Impl {
 
   comm::CancellableTransport transport_;
   comm::CancellableTransport rare_;  // for operations with everybody
+  comm::CancellableTransport near_;  // for gradients
   const WorldParts world_;           // with `transport_`
   const WorldParts everybody_;       // with `rare_`
   const EngineOptions options_;
@@ -129,19 +147,21 @@ class Engine::Impl {
   const Rules<float> rules32_;
   const Rules<double> rules64_;
   const std::unique_ptr<graph::Schedule> schedule_;
-  const WorldParts mates_;                            // with whom gradients are averaged, if at all
+  const WorldParts mates_;  // with whom gradients are averaged, if at all; with `near_`
   std::unique_ptr<gossip::DeviceReducers> reducers_;  // null: gradients go through host memory
   std::vector<std::unique_ptr<Bucket>> buckets_;
   std::vector<std::size_t> first_bucket_;  // by segment: where it begins
   std::vector<std::int64_t> ahead_;        // by bucket: rounds of the schedule
   Cut cut_;
   Collectives collectives_;
-  Collectives inside_;  // with one's mates
+  Collectives inside_;      // with one's mates
+  Collectives node_state_;  // likewise, for what is long
   gossip::DeviceWork work_;
   Layout layout_ = Layout::staged;
   RoundPatience round_patience_;
   std::int64_t steps_ = 0;
   bool started_ = false;
+  bool own_gradients_ = false;  // in the step under way
   FirstFailure failure_;
   std::unique_ptr<GradientNorm> norm_;  // once somebody has asked
   // Last: they end before what their jobs use.

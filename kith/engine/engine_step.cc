@@ -52,7 +52,7 @@ bool Engine::Impl::patience_adapts() const {
 
 StepReport Engine::Impl::run_step(std::span<const SegmentInput> inputs, const StepOptions& options) {
   work_.completions.drain();
-  if (reduction_) reduction_->finish(inputs);
+  finish_reduction(inputs);
   StepReport report;
   report.step = steps_;
   StepContext shared;
@@ -84,8 +84,9 @@ StepReport Engine::Impl::run_step(std::span<const SegmentInput> inputs, const St
   if (reduction_) {
     report.waited += reduction_->waited();
     reduction_->reset();
+    own_gradients_ = false;
   }
-  if (nodes_are_models(options_)) require_whole_nodes(report);
+  if (nodes_are_models(options_) && !can_reform(world_, options_)) require_whole_nodes(report);
   return report;
 }
 
@@ -96,6 +97,34 @@ void Engine::Impl::require_whole_nodes(const StepReport& report) const {
                   ", and the workers of a node are no longer one model"),
               cat(world_.self(), ", step ", report.step),
               "look at that worker's log; go on from the last checkpoint");
+}
+
+void Engine::Impl::finish_reduction(std::span<const SegmentInput> inputs) {
+  if (reduction_ && !own_gradients_) reduction_->finish(inputs);
+}
+
+void Engine::Impl::use_own_gradients() {
+  if (own_gradients_) return;
+  own_gradients_ = true;
+  interrupt_gradients();
+  reduction_->abandon();
+  for (const auto& bucket : buckets_)
+    bucket->use_own_gradients();
+}
+
+void Engine::Impl::share_rates(std::span<SegmentInput> inputs) {
+  if (mates_.size() == 1) return;
+  std::vector<double> rates;
+  for (const SegmentInput& input : inputs)
+    rates.insert(rates.end(), {input.lr, input.decay});
+  gossip::Tree<double>& mates = inside_.of<double>();
+  const std::span<double> all = rates;
+  for (std::size_t first = 0; first < all.size(); first += mates.capacity())
+    mates.broadcast(all.subspan(first, std::min(mates.capacity(), all.size() - first)), 0, deadline());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].lr = rates[2 * i];
+    inputs[i].decay = rates[2 * i + 1];
+  }
 }
 
 std::optional<WorkerId> Engine::Impl::reduce(std::span<const SegmentInput> inputs) {
@@ -143,13 +172,13 @@ void Engine::Impl::scale_gradients(std::span<const SegmentInput> inputs, const S
 
 double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
   failure_.check();
-  if (reduction_) reduction_->finish(inputs);
+  finish_reduction(inputs);
   return norm().measure(gradients_of(inputs), 1).get();
 }
 
 void Engine::Impl::square_gradients(std::span<const SegmentInput> inputs, double* to) {
   failure_.check();
-  if (reduction_) reduction_->finish(inputs);
+  finish_reduction(inputs);
   norm().square(gradients_of(inputs), to);
 }
 
@@ -158,10 +187,10 @@ std::vector<bool> Engine::Impl::mean_gradients(std::span<const SegmentInput> inp
   KITH_CHECK(reduction_ != nullptr, "gradients are averaged by all-reduce, or inside nodes");
   KITH_CHECK_EQ(to.size(), segments_.size(), "one destination per segment");
   return failure_.guard(cat("step ", steps_), [&] {
-    reduction_->finish(inputs);
+    finish_reduction(inputs);
     std::vector<bool> there(segments_.size(), false);
     for (const auto& bucket : buckets_)
-      bucket->hand_out_means(to, there);
+      bucket->hand_out_gradients(inputs, to, there);
     return there;
   });
 }

@@ -21,15 +21,49 @@ class NodeSchedule final : public graph::Schedule {
     const int node = shape().node_of(rank);
     const int place = rank - shape().first_of(node);
     graph::WorkerRound round = nodes_->round(node, t);
+    if (round.form == graph::Form::group) {
+      if (equal(round.group)) {
+        round.group = workers_of(round.group, place);
+        return round;
+      }
+      round = as_neighbours(round, node);
+    }
     for (graph::Term& term : round.reads)
-      term.rank = shape().first_of(term.rank) + place;
-    for (Rank& reader : round.readers)
-      reader = shape().first_of(reader) + place;
-    if (round.form == graph::Form::group) round.group = workers_of(round.group, place);
+      term.rank = shape().first_of(term.rank) + place % shape().size_of(term.rank);
+    take_readers(round, node, place);
     return round;
   }
 
  private:
+  bool equal(const std::vector<Rank>& nodes) const {
+    return std::all_of(nodes.begin(), nodes.end(),
+                       [&](Rank node) { return shape().size_of(node) == shape().size_of(nodes.front()); });
+  }
+
+  // Between nodes.
+  graph::WorkerRound as_neighbours(const graph::WorkerRound& group, int node) const {
+    graph::WorkerRound round;
+    round.form = graph::Form::neighbours;
+    round.self_weight = 1.0 / static_cast<double>(group.group.size());
+    round.readers = graph::readers_of(group, node);
+    for (const Rank other : round.readers)
+      round.reads.push_back({other, round.self_weight});
+    if (directed()) round.shares.assign(round.readers.size(), round.self_weight);
+    return round;
+  }
+
+  // From nodes to those of their workers that read this one.
+  void take_readers(graph::WorkerRound& round, int node, int place) const {
+    const std::vector<Rank> nodes = std::exchange(round.readers, {});
+    const std::vector<double> shares = std::exchange(round.shares, {});
+    for (std::size_t k = 0; k < nodes.size(); ++k) {
+      for (int other = place; other < shape().size_of(nodes[k]); other += shape().size_of(node)) {
+        round.readers.push_back(shape().first_of(nodes[k]) + other);
+        if (!shares.empty()) round.shares.push_back(shares[k]);
+      }
+    }
+  }
+
   std::vector<Rank> workers_of(const std::vector<Rank>& nodes, int place) const {
     std::vector<Rank> alike, all;
     for (const Rank node : nodes) {

@@ -13,10 +13,12 @@ namespace kith::engine {
 //   a group over machines    all workers of its nodes: in three hops one model per direction travels between
 //                            two machines, whatever the number of workers
 //   neighbours               the workers i of the neighbours
+// A neighbour with fewer workers is read at worker i mod their number: any of them has its model. Nodes of
+// unequal size make a group as neighbours do, so that each node counts once.
 // Workers of a node that hold the same bits before a round hold the same bits after it, on every wire.
 //
-// `options.shape` is the shape of the world, `machines` the machine of every rank. REQUIRES: nodes of equal
-// size. InputError when a node has workers on several machines.
+// `options.shape` is the shape of the world, `machines` the machine of every rank. InputError when a node has
+// workers on several machines.
 std::unique_ptr<graph::Schedule> make_node_schedule(const graph::ScheduleOptions& options,
                                                     std::vector<int> machines);
 

@@ -28,16 +28,6 @@ void validate_inside(const EngineOptions& options, optim::Exchange exchange) {
     throw InputError("gradients averaged inside nodes whose workers start from models of their own", kInside,
                      "let everybody start from the same model");
   }
-  const graph::Shape& shape = options.schedule.shape;
-  for (int node = 0; node < shape.nodes(); ++node) {
-    if (shape.size_of(node) == shape.size_of(0)) continue;
-    throw InputError(cat("gradients averaged inside nodes of ", shape.text(), " workers"), kInside,
-                     "give nodes of equal size, such as 2x4");
-  }
-  if (shape.size_of(0) == 1) {
-    throw InputError(cat("gradients averaged inside nodes of one worker each (", shape.text(), ")"), kInside,
-                     "there is nobody to average with: leave it at none, or give nodes such as 2x4");
-  }
 }
 
 void validate_wire(const EngineOptions& options, optim::Exchange exchange) {
@@ -142,6 +132,13 @@ void validate(const EngineOptions& options) {
     throw InputError("the alternating layout with an optimizer of one's own", "layout",
                      "that one moves parameters where they lie: use staged");
   }
+}
+
+void require_mates(const EngineOptions& options) {
+  const graph::Shape& shape = options.schedule.shape;
+  if (!nodes_are_models(options) || shape.workers() > shape.nodes()) return;
+  throw InputError(cat("gradients averaged inside nodes of one worker each (", shape.text(), ")"), kInside,
+                   "there is nobody to average with: leave it at none, or give nodes such as 2x4");
 }
 
 std::unique_ptr<optim::Trigger> make_trigger(const EngineOptions& options) {

@@ -36,8 +36,8 @@ struct EngineOptions {
   // What the workers of a node do beside the algorithm.
   //   none       nothing: every worker is a model of its own
   //   allreduce  they average gradients before each step. A node is then one model, with the same bits on all
-  //              its workers, and the algorithm runs between nodes (kith/engine/node_schedule.h). A step in
-  //              which a worker is late or lost fails
+  //              its workers, and the algorithm runs between nodes (kith/engine/node_schedule.h). Without
+  //              `reforms` a step in which a worker is late or lost fails
   std::string inside = "none";
   optim::OptimizerOptions optimizer;
   // Somebody else's optimizer moves the parameters, at their address, before each step; `optimizer` and the
@@ -75,12 +75,14 @@ struct EngineOptions {
   //   false  so do all later ones
   //   true   the others agree on a new view through the Store and go on without it: a new schedule over those
   //          that are left, each with its model, its moments and its step (Note [Going on without a worker]
-  //          in kith/engine/view_follower.h). Not where nodes are models
+  //          in kith/engine/view_follower.h). Not where nodes are models that an optimizer of one's own moves
   bool reforms = false;
 };
 
 // InputError for an impossible combination.
 void validate(const EngineOptions& options);
+// InputError where nodes are models and have one worker each. They may come to that, but do not begin so.
+void require_mates(const EngineOptions& options);
 
 // When workers mix. InputError where `trigger` cannot be read, or goes by measurements.
 std::unique_ptr<optim::Trigger> make_trigger(const EngineOptions& options);

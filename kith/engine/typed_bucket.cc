@@ -80,7 +80,7 @@ TypedBucket<T>::TypedBucket(const WorldParts& world, const TypedBucketOptions& o
 template <class T>
 kernels::Vector TypedBucket<T>::gradient_of(std::size_t k, const SegmentInput& input) const {
   const BucketPart& part = model_.parts()[k];
-  if (reduction_ && !means_handed_out_) return {reduction_->mean(k), dtype_of<T>(), part.count};
+  if (reduction_ && uses_means_ && !handed_out_) return {reduction_->mean(k), dtype_of<T>(), part.count};
   return own_gradient(part, input);
 }
 
@@ -92,6 +92,7 @@ void TypedBucket<T>::begin_step(const StepContext& context, std::span<const Segm
   if (reduction_) {
     tally = reduction_->take_tally();
     tally.waited = {};  // by other threads, beside this one: BackgroundReduction::waited
+    if (!uses_means_) tally = {};
     model_.queue().after(reduction_->mark());
   }
   std::vector<optim::StepInput> of_parts;
@@ -120,7 +121,8 @@ void TypedBucket<T>::end_step(StepReport& report) {
   // In the alternating layout the fused pass has rounded the 16-bit copies already.
   if (!model_.alternating()) model_.copy_out();
   step_.end(report);
-  means_handed_out_ = false;
+  uses_means_ = true;
+  handed_out_ = false;
 }
 
 // ---- before the first step
@@ -192,18 +194,19 @@ void TypedBucket<T>::reduce_gradients(std::span<const SegmentInput> inputs, cons
 }
 
 template <class T>
-void TypedBucket<T>::hand_out_means(std::span<void* const> to, std::vector<bool>& there) {
+void TypedBucket<T>::hand_out_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to,
+                                        std::vector<bool>& there) {
   const DType type = model_.plan().type;
   model_.queue().after(reduction_->mark());
   for (std::size_t k = 0; k < indices().size(); ++k) {
-    const T* const mean = reduction_->mean(k);
-    if (!mean) continue;
+    const kernels::Vector from = gradient_of(k, inputs[indices()[k]]);
+    if (!from.data) continue;
     const BucketPart& part = model_.parts()[k];
     auto* const out = static_cast<std::byte*>(to[indices()[k]]) + part.from * size_of(type);
-    model_.kernels().convert(out, type, mean, dtype_of<T>(), part.count);
+    if (out != from.data) model_.kernels().convert(out, type, from.data, from.type, part.count);
     there[indices()[k]] = true;
   }
-  means_handed_out_ = true;
+  handed_out_ = true;
 }
 
 template <class T>

@@ -56,7 +56,9 @@ class TypedBucket final : public Bucket {
   void reduce_gradients(std::span<const SegmentInput> inputs, const kernels::Mark& ready,
                         Deadline deadline) override;
   std::optional<WorkerId> missing() const override { return reduction_->missing(); }
-  void hand_out_means(std::span<void* const> to, std::vector<bool>& there) override;
+  void use_own_gradients() override { uses_means_ = false; }
+  void hand_out_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to,
+                          std::vector<bool>& there) override;
   void add_gradients(std::span<const SegmentInput> inputs,
                      std::vector<kernels::Vector>& gradients) const override;
   double average(Collectives& collectives, std::span<void* const> to, Deadline deadline) override;
@@ -78,7 +80,8 @@ class TypedBucket final : public Bucket {
   std::vector<std::unique_ptr<gossip::Channel<T>>> channels_;
   TypedStep<T> step_;
   std::unique_ptr<GradientReduction<T>> reduction_;  // null where gradients are not averaged
-  bool means_handed_out_ = false;                    // in the step under way
+  bool uses_means_ = true;                           // in the step under way, else its inputs' gradients
+  bool handed_out_ = false;                          // in the step under way
 };
 
 }  // namespace kith::engine

@@ -14,16 +14,14 @@
 namespace kith::engine {
 namespace {
 
+// Views in a row that this worker could not open though nobody was gone. Then it is not a matter of others.
+constexpr int kFallsOfItsOwn = 3;
+
 std::string names_of(const std::vector<WorkerId>& workers) {
   std::string names;
   for (const WorkerId worker : workers)
     names += cat(names.empty() ? "" : ", ", worker.value);
   return names;
-}
-
-bool can_reform(const WorldParts& world, const EngineOptions& options) {
-  return options.reforms && (world.size() > 1 || world.extensible) && world.store &&
-         !nodes_are_models(options);
 }
 
 }  // namespace
@@ -39,6 +37,7 @@ ViewFollower::ViewFollower(WorldParts world, EngineOptions options, std::vector<
     join_running();
     return;
   }
+  if (world_.members.view == 0) require_mates(options_);
   engine_ = std::make_unique<Engine::Impl>(world_, options_, segments_, device);
   interrupted_ = engine_.get();
   if (!can_reform(world_, options_)) return;
@@ -67,7 +66,7 @@ launch::ViewsOptions ViewFollower::views_options() {
 }
 
 bool ViewFollower::reduces() const {
-  return averages_gradients(options_);
+  return averages_gradients(options_) && !nodes_are_models(options_);
 }
 
 void ViewFollower::interrupt_on_call(Engine::Impl& engine) {
@@ -208,8 +207,11 @@ bool ViewFollower::form(const launch::View& view) {
     interrupt_on_call(*engine_);
     const auto is_gone = [&](WorkerId w) { return gone(w); };
     const bool own = failure && !waits.rounds->cancelled();
-    if (own && std::ranges::none_of(view.members.workers, is_gone)) std::rethrow_exception(failure);
-    world_.log->warning(cat("view ", view.members.view, " falls: another worker is gone"));
+    const bool late = own && std::ranges::none_of(view.members.workers, is_gone);
+    // Whoever stood still for that long is left out of the next one, or has come to itself.
+    if (late && ++falls_of_its_own_ == kFallsOfItsOwn) std::rethrow_exception(failure);
+    world_.log->warning(cat("view ", view.members.view,
+                            " falls: ", late ? "its windows could not be opened" : "another worker is gone"));
     return false;
   }
   try {
@@ -251,6 +253,8 @@ void ViewFollower::begin(std::unique_ptr<Engine::Impl> next, const launch::View&
     entrance_.reset();
   }
   owed_.reset();
+  falls_of_its_own_ = 0;
+  if (!apart_.empty()) views_->call(std::exchange(apart_, {}));
   if (gently) return;  // all came here between operations
   if (view.first.operations > place_.operations) {
     owed_ = view;
@@ -276,6 +280,12 @@ void ViewFollower::take_state(Engine::Impl& next, const launch::View& view) {
   }
   if (resets) world_.log->warning("gradient tracking begins anew: its sums counted other workers");
   add_inherited(next);
+  share_farthest(next, view);
+  if (nodes_are_models(options_)) unify_node(next);
+  next.resume();
+}
+
+void ViewFollower::share_farthest(Engine::Impl& next, const launch::View& view) const {
   const auto farthest = std::ranges::find_if(
       view.reached, [&](const launch::Progress& p) { return p.steps == view.first.steps; });
   const bool behind = std::ranges::any_of(
@@ -287,7 +297,17 @@ void ViewFollower::take_state(Engine::Impl& next, const launch::View& view) {
     next.share_state(next.world().members.rank_of(root),
                      takes ? Engine::Impl::Take::yes : Engine::Impl::Take::no);
   }
-  next.resume();
+}
+
+// The view stands, so its members begin it all the same: they would wait for whoever does not.
+void ViewFollower::unify_node(Engine::Impl& next) {
+  try {
+    next.unify_node();
+  } catch (const Error& error) {
+    if (next.failed()) throw;
+    next.interrupt_gradients();
+    apart_ = error.what();
+  }
 }
 
 void ViewFollower::replay(const launch::View& view) {
@@ -305,16 +325,21 @@ void ViewFollower::replay(const launch::View& view) {
 
 // ---- steps
 
-bool ViewFollower::complete_gradients(std::span<const SegmentInput> inputs) {
-  if (!views_ || !reduces()) return true;
+bool ViewFollower::complete_gradients(std::span<SegmentInput> inputs) {
+  if (!views_ || !averages_gradients(options_)) return true;
   const std::int64_t steps = engine_->steps();
   while (engine_->steps() == steps) {
+    if (!reduces() && next_) {  // and it begins later
+      engine_->use_own_gradients();
+      return true;
+    }
     if (!enter(Phase::open)) {
       follow();
       continue;
     }
     std::string problem;
     try {
+      if (!reduces() && engine_->world().members.view > 0 && steps == began_) share_rates(inputs);
       if (const auto missing = engine_->reduce(inputs)) problem = cat(*missing, " is missing");
     } catch (const Error& error) {
       if (engine_->failed()) throw;
@@ -325,7 +350,7 @@ bool ViewFollower::complete_gradients(std::span<const SegmentInput> inputs) {
     enter(Phase::between);
     await_view();
     // Who is ahead may be in an operation, and wait for this worker there.
-    if (next_->first.steps > steps && called_gently()) views_->call(problem);
+    if (reduces() && next_->first.steps > steps && called_gently()) views_->call(problem);
     follow();
   }
   return false;
@@ -337,15 +362,19 @@ StepReport ViewFollower::step(std::span<const SegmentInput> inputs, const StepOp
   follow();
   StepReport report;
   report.step = steps;
+  std::vector<SegmentInput> own(inputs.begin(), inputs.end());
   // Behind the others, in all-reduce: their step is this worker's too.
-  if (engine_->steps() == steps && complete_gradients(inputs)) {
+  if (engine_->steps() == steps && complete_gradients(own)) {
     while (views_ && !enter(Phase::moving))
       follow();
-    report = engine_->step(inputs, options);
+    report = engine_->step(own, options);
   }
   if (views_) {
     enter(Phase::between);
     if (!report.lost.empty()) views_->call(cat(report.lost.front(), " is gone"));
+    // Its node is one model no longer, and the next view makes it one.
+    if (nodes_are_models(options_) && !report.late.empty())
+      views_->call(cat(report.late.front(), " is late"));
     copy_if_wanted();
   }
   report.view = engine_->world().members.view;
@@ -368,8 +397,41 @@ std::vector<bool> ViewFollower::mean_gradients(std::span<const SegmentInput> inp
   return engine_->mean_gradients(inputs, to);
 }
 
+// Once in a view, which may be asked for the gradients before the step.
+void ViewFollower::share_rates(std::span<SegmentInput> inputs) {
+  const std::uint32_t view = engine_->world().members.view;
+  if (shared_rates_in_ != view) {
+    engine_->share_rates(inputs);
+    shared_rates_.assign(inputs.begin(), inputs.end());
+    shared_rates_in_ = view;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].lr = shared_rates_[i].lr;
+    inputs[i].decay = shared_rates_[i].decay;
+  }
+}
+
+bool ViewFollower::average_inside(std::span<double> numbers) {
+  if (!views_ || !nodes_are_models(options_)) {
+    engine_->average_inside(numbers);
+    return true;
+  }
+  if (!enter(Phase::open)) return false;
+  std::string problem;
+  try {
+    engine_->average_inside(numbers);
+  } catch (const Error& error) {
+    if (engine_->failed()) throw;
+    problem = error.what();
+  }
+  enter(Phase::between);
+  if (!problem.empty() && !called_gently()) views_->call(problem);
+  return problem.empty();
+}
+
 void ViewFollower::require_gradients(std::span<const SegmentInput> inputs) {
-  if (complete_gradients(inputs)) return;
+  std::vector<SegmentInput> own(inputs.begin(), inputs.end());
+  if (complete_gradients(own)) return;
   throw Error("the others have made this step already, with means that this worker has not",
               cat(world_.self(), ", step ", engine_->steps()),
               "start it again: it goes on from a checkpoint");

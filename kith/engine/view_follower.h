@@ -38,6 +38,10 @@ namespace kith::engine {
 //              nothing to undo.
 //   gradients  (all-reduce) whoever could average all gradients has stepped, the others have not. Who is
 //              behind takes the state of one who has; where nobody has, all average again, without the lost.
+//   both       (nodes that are models) the call ends the averaging of gradients. Whoever stands at that step
+//              averages again in the new view. The others run on to it as with models, and each uses its own
+//              gradients: the workers of a node come apart. As the view begins each node takes the state of
+//              its first worker.
 //
 // What is published anew is each worker's own model with its push-sum weight, so nothing of what the
 // survivors hold is lost. A tracker sums over workers that are no longer there: it begins again.
@@ -72,6 +76,8 @@ class ViewFollower {
   void square_gradients(std::span<const SegmentInput> inputs, double* to);
   std::vector<bool> mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to);
 
+  // False when the node could not: a view has been called for.
+  bool average_inside(std::span<double> numbers);
   double average(std::span<void* const> to);
   double consensus_distance();
   void mean(std::span<double> numbers);
@@ -122,6 +128,7 @@ class ViewFollower {
   //   apart    in an operation with everybody, which an urgent call may end, and a gentle one does not
   enum class Phase : std::uint8_t { between, moving, open, apart };
 
+  // All-reduce, with everybody.
   bool reduces() const;
   // Out of `between` only where no place has been named, or the view is known: else false, and follow()
   // comes first.
@@ -144,6 +151,9 @@ class ViewFollower {
   void decline();
   std::unique_ptr<Engine::Impl> build(const launch::View& view, const EngineWaits& waits);
   void take_state(Engine::Impl& next, const launch::View& view);
+  void share_farthest(Engine::Impl& next, const launch::View& view) const;
+  // Where nodes are models.
+  void unify_node(Engine::Impl& next);
   // `gently`: nobody is in the middle of an operation.
   void begin(std::unique_ptr<Engine::Impl> next, const launch::View& view, bool gently);
   // Does again what somebody is still to do.
@@ -152,8 +162,12 @@ class ViewFollower {
   void interrupt_on_call(Engine::Impl& engine);
   // All-reduce: averages the gradients, in as many views as it takes. False when this worker took over the
   // state of one that had stepped already.
-  bool complete_gradients(std::span<const SegmentInput> inputs);
+  // Where nodes are models: with those of the node, as long as they can be, and else each has its own; in the
+  // first step of a view the rates of all become those of the first.
+  bool complete_gradients(std::span<SegmentInput> inputs);
   void require_gradients(std::span<const SegmentInput> inputs);
+  // Nodes that are models: what their workers went by before the view may differ.
+  void share_rates(std::span<SegmentInput> inputs);
   // An operation with everybody: ends in numbers, or in an Error when somebody is missing.
   using Operation = std::function<std::vector<double>(Engine::Impl&)>;
   // The same for those who are behind; none: its numbers are enough for them.
@@ -174,7 +188,11 @@ class ViewFollower {
   std::vector<std::vector<std::byte>> inherited_;  // parcels of leavers, until a view stands
   std::optional<Joined> joined_;                   // this worker did
   std::function<std::vector<std::byte>()> extra_;  // of whoever uses the engine, for newcomers
+  int falls_of_its_own_ = 0;                       // in a row
   bool departed_ = false;                          // this worker has left
+  std::string apart_;                              // why the node is not one model in the view that begins
+  std::vector<SegmentInput> shared_rates_;         // in the first step of a view
+  std::uint32_t shared_rates_in_ = 0;              // that one
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable_any changed_;

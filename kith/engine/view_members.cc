@@ -79,8 +79,9 @@ std::string ViewFollower::facts() const {
              options_.external_optimizer ? "of its own" : options_.optimizer.name, ", topology ",
              options_.schedule.topology, ", wire ", options_.wire ? name_of(*options_.wire) : "of the model",
              options_.codec.empty() ? "" : cat(", codec ", options_.codec), ", mixing ",
-             options_.trigger.empty() ? cat("every ", options_.mix_every) : options_.trigger, ", ",
-             segments_.size(), " parameters of digest ", digest);
+             options_.trigger.empty() ? cat("every ", options_.mix_every) : options_.trigger,
+             nodes_are_models(options_) ? ", nodes as models" : "", ", ", segments_.size(),
+             " parameters of digest ", digest);
 }
 
 std::string ViewFollower::objection(const std::string& facts, const Members& members) const {
@@ -89,11 +90,15 @@ std::string ViewFollower::objection(const std::string& facts, const Members& mem
   if (options_.external_optimizer && reduces())
     return "with all-reduce, an optimizer of one's own cannot be given to a newcomer";
   graph::ScheduleOptions schedule = options_.schedule;
-  schedule.shape = graph::Shape::single_node(members.size() + 1);
-  try {
-    graph::make_schedule(schedule);
-  } catch (const InputError& error) {
-    return cat("no room for one more: ", error.what());
+  // Where nodes are models it comes to one of them, or is one more.
+  const int nodes = nodes_are_models(options_) ? options_.schedule.shape.nodes() : members.size();
+  for (int size = nodes_are_models(options_) ? nodes : nodes + 1; size <= nodes + 1; ++size) {
+    schedule.shape = graph::Shape::single_node(size);
+    try {
+      graph::make_schedule(schedule);
+    } catch (const InputError& error) {
+      return cat("no room for one more: ", error.what());
+    }
   }
   return {};
 }
@@ -147,9 +152,9 @@ std::shared_ptr<comm::Transport> ViewFollower::transport_of(const launch::View& 
 // ---- a newcomer
 
 void ViewFollower::join_running() {
-  if (!options_.reforms || !world_.extensible || !world_.store || nodes_are_models(options_)) {
+  if (!world_.extensible || !can_reform(world_, options_)) {
     throw InputError("a job whose members do not change cannot be joined", cat(world_.self()),
-                     "it needs OnLost::reform, and inside = none");
+                     "it needs OnLost::reform, and with `inside` no optimizer of one's own");
   }
   StateParcel state;
   launch::Entrance entrance =
@@ -226,6 +231,7 @@ void ViewFollower::finish() {
     // Where the view begins later, the neighbours count on this worker until then.
     while (follow()) {
       if (!enter(Phase::moving)) continue;
+      if (nodes_are_models(options_)) engine_->use_own_gradients();
       engine_->step(nothing, {});
       enter(Phase::between);
     }

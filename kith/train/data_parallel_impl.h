@@ -118,6 +118,8 @@ class DecentralizedDataParallel::Impl {
   bool noise_shortens_steps() const;
   // The workers of a node that is one model step by the same rates.
   NoiseMeter::Agree agree_inside();
+  int workers_of_node() const;  // that average gradients
+  void collect_noise();
   double rate_factor(std::size_t i);
   engine::SegmentInput input(std::size_t i);
   std::vector<engine::SegmentInput> inputs();
@@ -136,6 +138,7 @@ class DecentralizedDataParallel::Impl {
   std::vector<torch::Tensor> gradients_;  // of the step under way; the engine reads them in the background
   std::vector<bool> arrived_;             // all-reduce: handed over during backward
   bool synced_ = false;                   // all-reduce: the gradients are the means
+  std::uint32_t noise_view_ = 0;          // in which the measured noise has been agreed on
   torch::optim::Optimizer* attached_ = nullptr;
   std::unique_ptr<BufferMean> buffer_mean_;                   // null when the buffers stay local
   std::vector<std::unique_ptr<compat::GradientHook>> hooks_;  // all-reduce: per entry, null while frozen

@@ -54,7 +54,7 @@ engine::SegmentInput DecentralizedDataParallel::Impl::input(std::size_t i) {
 // Gradient tracking steps by an estimate of everybody's mean.
 NoiseMeter::Agree DecentralizedDataParallel::Impl::agree_inside() {
   if (!engine::nodes_are_models(engine_options_)) return {};
-  return [this](std::span<double> numbers) { engine_->average_inside(numbers); };
+  return [this](std::span<double> numbers) { return engine_->average_inside(numbers); };
 }
 
 bool DecentralizedDataParallel::Impl::noise_shortens_steps() const {
@@ -66,9 +66,23 @@ bool DecentralizedDataParallel::Impl::noise_shortens_steps() const {
 
 double DecentralizedDataParallel::Impl::rate_factor(std::size_t i) {
   if (!corrects_noise_) return 1;
-  const int inside =
-      engine::nodes_are_models(engine_options_) ? engine_options_.schedule.shape.size_of(0) : 1;
-  return noise_rate(noise_.share(i), world_.size(), inside);
+  return noise_rate(noise_.share(i), world_.size(), workers_of_node());
+}
+
+int DecentralizedDataParallel::Impl::workers_of_node() const {
+  if (!engine::nodes_are_models(engine_options_)) return 1;
+  const graph::Shape& shape = engine_->options().schedule.shape;
+  return shape.size_of(shape.node_of(world_.rank()));
+}
+
+// In the first step of a view the engine sees to it that a node has one rate.
+void DecentralizedDataParallel::Impl::collect_noise() {
+  const std::uint32_t view = engine_->world().members.view;
+  if (corrects_noise_ && noise_view_ != view && engine_->steps() > engine_->view_began()) {
+    noise_.agree_anew();
+    noise_view_ = view;
+  }
+  noise_.collect();
 }
 
 double DecentralizedDataParallel::Impl::rate_factor(const std::string& parameter) {
@@ -92,7 +106,7 @@ void DecentralizedDataParallel::Impl::measure_noise(double share) {
 std::vector<engine::SegmentInput> DecentralizedDataParallel::Impl::inputs() {
   // Here and in no hook: it may wait for the node's others, and workers that are threads share the thread in
   // which torch calls the hooks of a GPU.
-  noise_.collect();
+  collect_noise();
   std::vector<engine::SegmentInput> all;
   for (std::size_t i = 0; i < table_->size(); ++i)
     all.push_back(input(i));

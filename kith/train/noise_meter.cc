@@ -59,13 +59,25 @@ void NoiseMeter::collect() {
   if (!measured_) return;
   std::vector<double> numbers = measured_->values();
   measured_.reset();
-  if (agree_) agree_(numbers);
+  if (agree_ && !agree_(numbers)) return;
   for (std::size_t i = 0; i < noise_.size(); ++i) {
     const double noise = numbers[2 * i];
     const double square = numbers[2 * i + 1];
     if (!std::isfinite(noise) || !std::isfinite(square) || square == 0) continue;
     noise_[i] = kKeep * noise_[i] + (1 - kKeep) * noise;
     square_[i] = kKeep * square_[i] + (1 - kKeep) * square;
+  }
+}
+
+void NoiseMeter::agree_anew() {
+  if (!agree_) return;
+  std::vector<double> numbers;
+  for (std::size_t i = 0; i < noise_.size(); ++i)
+    numbers.insert(numbers.end(), {noise_[i], square_[i]});
+  if (!agree_(numbers)) return;
+  for (std::size_t i = 0; i < noise_.size(); ++i) {
+    noise_[i] = numbers[2 * i];
+    square_[i] = numbers[2 * i + 1];
   }
 }
 

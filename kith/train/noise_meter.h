@@ -28,8 +28,9 @@ namespace kith::train {
 // The share of noise in the gradients of each parameter. One thread.
 class NoiseMeter {
  public:
-  // Makes numbers that workers measured the same on all that must agree; called by every one of them.
-  using Agree = std::function<void(std::span<double>)>;
+  // Makes numbers that workers measured the same on all that must agree; called by every one of them. False
+  // when it could not: the numbers are worth nothing.
+  using Agree = std::function<bool(std::span<double>)>;
   explicit NoiseMeter(std::size_t parameters, Agree agree = {});
 
   // These are the gradients of a part of this step's batch, `share` of its samples, before the others are
@@ -41,6 +42,10 @@ class NoiseMeter {
 
   // Takes up what was measured last; agrees on it, so that all come here after the same measurements.
   void collect();
+
+  // Agrees on the running means, which may have come apart; all that must agree come here. Nothing where each
+  // is for itself.
+  void agree_anew();
 
   // From 0 to 1; 0 before the first measurement and for a parameter that never had a gradient. Where workers
   // agree, of what was collected.

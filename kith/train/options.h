@@ -43,7 +43,8 @@ using engine::NonFinite;
 //   carry_on  its weight went to oneself; StepReport::lost names it. The mean is no longer preserved
 //   reform    the same in the step under way; then the others go on without it, on a schedule of their own.
 //             StepReport::view counts the times, world().members are who is left. Who trains with it needs a
-//             Store that outlives the worker. Where nodes are models (`inside`): as fail
+//             Store that outlives the worker. Where nodes are models (`inside`) and the optimizer is your
+//             own: as fail
 enum class OnLost : std::uint8_t { fail, carry_on, reform };
 
 // How a model is trained, for designated initialisers: {.topology = "exp", .lr = 3e-4}. What the engine has

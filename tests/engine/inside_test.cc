@@ -31,11 +31,16 @@ struct Case {
   std::vector<int> machines = {};
   std::optional<DType> wire = {};
   Memory memory = Memory::host;
+  std::vector<int> nodes = {kSize, kSize, kSize};  // their workers, kWorkers in all
+
+  // Of a worker.
+  int node_of(int rank) const { return graph::Shape(nodes).node_of(rank); }
+  int first_of(int rank) const { return graph::Shape(nodes).first_of(node_of(rank)); }
 };
 
 EngineOptions options_of(const Case& c, const std::string& optimizer) {
   EngineOptions options = options_for(c.algorithm, optimizer, c.topology);
-  options.schedule.shape = graph::Shape({kSize, kSize, kSize});
+  options.schedule.shape = graph::Shape(c.nodes);
   options.inside = "allreduce";
   options.wire = c.wire;
   return options;
@@ -44,7 +49,9 @@ EngineOptions options_of(const Case& c, const std::string& optimizer) {
 std::string name_of_case(const testing::TestParamInfo<Case>& test) {
   std::string name = test.param.algorithm + "_" + test.param.topology;
   std::replace(name.begin(), name.end(), '-', '_');
-  if (!test.param.machines.empty()) name += test.param.machines == kMachines ? "_machines" : "_two_machines";
+  if (test.param.nodes.front() != kSize) name += "_unequal";
+  if (!test.param.machines.empty())
+    name += test.param.machines.back() == kNodes - 1 ? "_machines" : "_two_machines";
   if (test.param.memory != Memory::host)
     name += test.param.memory == Memory::windows ? "_windows" : "_copies";
   return test.param.wire ? cat(name, "_", name_of(*test.param.wire)) : name;
@@ -123,13 +130,14 @@ TEST_P(OverNodes, ModelsFollowTheRecursion) {
   const Eigen::RowVectorXd first = drawn(0).first;
   Eigen::MatrixXd target = Eigen::MatrixXd::Zero(kNodes, first.size());
   for (int rank = 0; rank < kWorkers; ++rank)
-    target.row(rank / kSize) += drawn(rank).second / kSize;
+    target.row(GetParam().node_of(rank)) +=
+        drawn(rank).second / GetParam().nodes[static_cast<std::size_t>(GetParam().node_of(rank))];
   const Eigen::MatrixXd expected = recursion(GetParam(), first.replicate(kNodes, 1), target, kSteps);
   for (int rank = 0; rank < kWorkers; ++rank) {
     const std::vector<double>& got = models[static_cast<std::size_t>(rank)];
     ASSERT_EQ(got.size(), static_cast<std::size_t>(first.size()));
     for (std::size_t k = 0; k < got.size(); ++k)
-      ASSERT_NEAR(got[k], expected(rank / kSize, static_cast<Eigen::Index>(k)), 1e-12)
+      ASSERT_NEAR(got[k], expected(GetParam().node_of(rank), static_cast<Eigen::Index>(k)), 1e-12)
           << "worker " << rank << ", element " << k;
   }
 }
@@ -155,24 +163,36 @@ TEST_P(InsideNode, WorkersOfANodeStayBitIdentical) {
       },
       GetParam().machines);
   for (int rank = 0; rank < kWorkers; ++rank) {
-    EXPECT_EQ(models[static_cast<std::size_t>(rank)], models[static_cast<std::size_t>(rank / kSize * kSize)]);
+    EXPECT_EQ(models[static_cast<std::size_t>(rank)],
+              models[static_cast<std::size_t>(GetParam().first_of(rank))]);
     EXPECT_GT(distances[static_cast<std::size_t>(rank)], 0) << "nodes are models of their own";
   }
 }
 
 const std::vector<int> kTwo{0, 0, 0, 0, 1, 1};  // machines, of two nodes and of one
+const std::vector<int> kUnequal{3, 1, 2};       // workers of nodes
 
-INSTANTIATE_TEST_SUITE_P(Engine, OverNodes,
-                         testing::Values(Case{"awc", "complete"}, Case{"awc", "aer"},
-                                         Case{"awc", "ring-static"}, Case{"awc", "complete", kMachines},
-                                         Case{"awc", "aer", kMachines}, Case{"awc", "ring-static", kMachines},
-                                         Case{"awc", "complete", kTwo},
-                                         Case{"awc", "aer", {}, {}, Memory::windows},
-                                         Case{"awc", "aer", {}, {}, Memory::copies}, Case{"atc", "aer"},
-                                         Case{"atc", "complete", kMachines}, Case{"dsgt", "aer"},
-                                         Case{"dsgt", "complete", kMachines}, Case{"sgp", "exp-directed"},
-                                         Case{"sgp", "random-directed", kMachines}, Case{"none", "aer"}),
-                         name_of_case);
+Case unequal(const std::string& algorithm, const std::string& topology, const std::vector<int>& machines = {},
+             std::optional<DType> wire = {}, Memory memory = Memory::host) {
+  return {algorithm, topology, machines, wire, memory, kUnequal};
+}
+const std::vector<int> kUnequalMachines{0, 0, 0, 1, 2, 2};
+
+INSTANTIATE_TEST_SUITE_P(
+    Engine, OverNodes,
+    testing::Values(Case{"awc", "complete"}, Case{"awc", "aer"}, Case{"awc", "ring-static"},
+                    Case{"awc", "complete", kMachines}, Case{"awc", "aer", kMachines},
+                    Case{"awc", "ring-static", kMachines}, Case{"awc", "complete", kTwo},
+                    Case{"awc", "aer", {}, {}, Memory::windows}, Case{"awc", "aer", {}, {}, Memory::copies},
+                    Case{"atc", "aer"}, Case{"atc", "complete", kMachines}, Case{"dsgt", "aer"},
+                    Case{"dsgt", "complete", kMachines}, Case{"sgp", "exp-directed"},
+                    Case{"sgp", "random-directed", kMachines}, Case{"none", "aer"},
+                    unequal("awc", "complete"), unequal("awc", "aer"), unequal("awc", "ring-static"),
+                    unequal("awc", "complete", kUnequalMachines), unequal("awc", "aer", kTwo),
+                    unequal("atc", "aer", kUnequalMachines), unequal("awc", "aer", {}, {}, Memory::windows),
+                    unequal("dsgt", "complete"), unequal("sgp", "exp-directed"),
+                    unequal("sgp", "random-directed", kUnequalMachines)),
+    name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
     Engine, InsideNode,
@@ -182,7 +202,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"awc", "aer", kTwo, DType::i8}, Case{"awc", "complete", kMachines, DType::i8},
                     Case{"awc", "complete", kMachines, {}, Memory::copies}, Case{"atc", "ring-static"},
                     Case{"atc", "ring-static", kMachines, DType::f16}, Case{"dsgt", "ring-static"},
-                    Case{"dsgt", "ring-static", kMachines}, Case{"sgp", "exp-directed"}, Case{"none", "aer"}),
+                    Case{"dsgt", "ring-static", kMachines}, Case{"sgp", "exp-directed"}, Case{"none", "aer"},
+                    unequal("awc", "aer"), unequal("awc", "complete", kUnequalMachines, DType::bf16),
+                    unequal("atc", "ring-static", kTwo), unequal("awc", "complete", kTwo, {}, Memory::copies),
+                    unequal("dsgt", "ring-static"), unequal("sgp", "exp-directed", kUnequalMachines)),
     name_of_case);
 
 TEST(Inside, NumbersAreAveragedInTheNode) {
@@ -324,12 +347,10 @@ TEST(Inside, ImpossibleCombinationsNameTheRemedy) {
     spoil(options);
     return failure_of<InputError>([&] { validate(options); });
   };
-  EXPECT_THAT(problem([](EngineOptions& o) {
-                o.schedule.shape = graph::Shape({2, 1});
-              }),
-              HasSubstr("equal size"));
-  EXPECT_THAT(problem([](EngineOptions& o) {
-                o.schedule.shape = graph::Shape({1, 1});
+  EXPECT_THAT(failure_of<InputError>([] {
+                EngineOptions options = options_of({"awc", "aer"}, "sgd");
+                options.schedule.shape = graph::Shape({1, 1});
+                require_mates(options);
               }),
               HasSubstr("one worker each"));
   EXPECT_THAT(problem([](EngineOptions& o) { o.algorithm = "allreduce"; }), HasSubstr("with everybody"));
@@ -339,6 +360,34 @@ TEST(Inside, ImpossibleCombinationsNameTheRemedy) {
                 make_node_schedule({.topology = "complete", .shape = graph::Shape({2, 2})}, {0, 1, 1, 1});
               }),
               HasSubstr("one machine"));
+}
+
+// Each node counts once, whatever the number of its workers, and every worker has as many readers as read it.
+TEST(NodeSchedule, UnequalNodesReadWhoeverIsThere) {
+  const graph::ScheduleOptions options{.topology = "complete", .shape = graph::Shape({3, 1, 2})};
+  const auto schedule = make_node_schedule(options, {0, 0, 0, 0, 1, 1});
+  const graph::WorkerRound third = schedule->round(2, 0);
+  EXPECT_EQ(graph::reads_of(third, 2), (std::vector<Rank>{3, 4}));
+  EXPECT_DOUBLE_EQ(third.self_weight, 1.0 / 3);
+  EXPECT_EQ(graph::readers_of(schedule->round(3, 0), 3), (std::vector<Rank>{0, 1, 2, 4, 5}));
+  EXPECT_EQ(graph::readers_of(schedule->round(5, 0), 5), (std::vector<Rank>{1}));
+  for (const char* topology : {"complete", "exp", "aer", "ring-static", "exp-directed"}) {
+    const auto any = make_node_schedule({.topology = topology, .shape = graph::Shape({3, 1, 2, 4})},
+                                        {0, 0, 0, 1, 2, 2, 3, 3, 3, 3});
+    for (std::int64_t t = 0; t < any->period(); ++t) {
+      for (Rank a = 0; a < any->workers(); ++a) {
+        for (Rank b = 0; b < any->workers(); ++b) {
+          const auto reads = graph::reads_of(any->round(a, t), a),
+                     readers = graph::readers_of(any->round(b, t), b);
+          EXPECT_EQ(std::ranges::count(reads, b), std::ranges::count(readers, a))
+              << topology << ", " << a << ", " << b;
+        }
+      }
+      if (any->directed()) continue;
+      EXPECT_LT((graph::mixing_matrix(*any, t).rowwise().sum().array() - 1).abs().maxCoeff(), 1e-12)
+          << topology;
+    }
+  }
 }
 
 // Over machines every worker of two nodes meets all of them, so that one model travels; on one machine a

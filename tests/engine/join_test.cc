@@ -57,6 +57,27 @@ TEST_P(Joining, ANewcomerTakesOverTheStateAndTrainsAlong) {
   expect_equal(reports, {0, 1, 2, 3});
 }
 
+// Where nodes are models it comes to the smallest of its machine, and is one model with who is there.
+TEST(Join, ANewcomerBecomesOneModelWithItsNode) {
+  const auto shared = std::make_shared<comm::InprocGenerations>();
+  const auto reports = support::run_world("inproc", kFounders + 1, [&](support::Worker& worker) {
+    come_after_founders(worker);
+    Elastic elastic(worker, "inproc", kFounders, shared);
+    EngineOptions options = options_of("awc");
+    options.inside = "allreduce";
+    options.schedule.shape = graph::Shape({2, 1});
+    Quadratic<double> quadratic(elastic.worker, options);
+    start(worker, quadratic);
+    step_until(quadratic, "0 1 2 3 ");
+    EXPECT_EQ(quadratic.engine().options().schedule.shape.text(), graph::Shape({2, 2}).text());
+    step_to(quadratic, quadratic.engine().view_began() + kMore);
+    return text_of(quadratic.model());
+  });
+  EXPECT_EQ(reports[0], reports[1]);
+  EXPECT_EQ(reports[2], reports[3]);
+  EXPECT_NE(reports[0], reports[2]) << "nodes are models of their own";
+}
+
 // A newcomer has a weight of its own; one who leaves hands over what it has.
 TEST(Join, PushSumAccountsForItsMass) {
   const auto shared = std::make_shared<comm::InprocGenerations>();

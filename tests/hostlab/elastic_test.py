@@ -85,6 +85,19 @@ class Elastic(unittest.TestCase):
         self.assertEqual([entry["worker"] for entry in told["lost"]], [3, 0])
         self.assertEqual([entry["worker"] for entry in told["joined"]], [4, 5])
 
+    def test_newcomers_for_a_machine_that_is_gone_come_to_the_others(self):
+        out = self.path("run")
+        run = self.launch(out)
+        self.eventually(run, lambda: min(self.steps(out, worker) for worker in range(4)) > 20)
+        self.lab.stdin.write("kill 1\n")
+        self.lab.stdin.flush()
+        self.eventually(run, lambda: self.steps(out, 4) > 0 and self.steps(out, 5) > 0)
+        network = lambda worker: os.readlink(f"/proc/{run.workers()[worker]}/ns/net")
+        self.assertEqual({network(4), network(5)}, {network(0)})
+        told = self.stop(run, out)
+        self.assertEqual(sorted(entry["worker"] for entry in told["lost"]), [2, 3])
+        self.assertEqual(sorted(entry["worker"] for entry in told["joined"]), [4, 5])
+
     def test_two_come_at_once(self):
         out = self.path("run")
         run = self.launch(out)

@@ -38,6 +38,27 @@ engine::EngineOptions draw_options(Rng& rng, const std::string& algorithm) {
   return options;
 }
 
+// Those that average models, and whose mass nobody counts.
+const std::vector<std::string>& methods_of_nodes() {
+  static const std::vector<std::string> names{"awc", "atc", "dsgd", "dsgt", "diloco", "noloco", "none"};
+  return names;
+}
+
+// One node, or two of any size, on a machine each or all on one.
+void draw_nodes(Rng& rng, Scenario& scenario) {
+  const auto workers = static_cast<std::uint64_t>(scenario.workers);
+  const int first = rng.below(5) == 0 ? scenario.workers : 1 + static_cast<int>(rng.below(workers - 1));
+  std::vector<int> sizes{first};
+  if (first < scenario.workers) sizes.push_back(scenario.workers - first);
+  scenario.options.inside = "allreduce";
+  scenario.options.codec.clear();
+  scenario.options.schedule.shape = graph::Shape(sizes);
+  scenario.machines.clear();
+  if (rng.below(3) > 0) return;
+  for (int i = 0; i < scenario.workers; ++i)
+    scenario.machines.push_back(scenario.options.schedule.shape.node_of(i));
+}
+
 std::vector<Fault> draw_faults(Rng& rng, int workers, std::uint64_t points) {
   std::vector<int> order(static_cast<std::size_t>(workers));
   for (int i = 0; i < workers; ++i)
@@ -72,8 +93,10 @@ Scenario draw(std::uint64_t seed, const DrawOptions& asked) {
   scenario.seed = seed;
   scenario.bug = asked.bug;
   const auto methods = optim::methods();
-  const std::string algorithm(asked.algorithm.empty() ? methods[seed % methods.size()].name
-                                                      : asked.algorithm);
+  const std::vector<std::string>& of_nodes = methods_of_nodes();
+  const std::string algorithm(!asked.algorithm.empty() ? asked.algorithm
+                              : asked.nodes_are_models ? of_nodes[seed % of_nodes.size()]
+                                                       : methods[seed % methods.size()].name);
   scenario.workers = 3 + static_cast<int>(rng.below(3));
   scenario.options = draw_options(rng, algorithm);
   scenario.options.schedule.shape = graph::Shape::single_node(scenario.workers);
@@ -82,6 +105,7 @@ Scenario draw(std::uint64_t seed, const DrawOptions& asked) {
     for (int i = 0; i < scenario.workers; ++i)
       scenario.machines.push_back(i % 2);
   }
+  if (asked.nodes_are_models) draw_nodes(rng, scenario);
   const std::uint64_t steps = 5 + rng.below(6);
   for (std::uint64_t t = 0; t < steps; ++t)
     scenario.operations.push_back(rng.below(3) == 0 ? static_cast<Operation>(1 + rng.below(4))
@@ -103,6 +127,9 @@ std::string text_of(const Scenario& scenario) {
   std::string text =
       cat("seed ", scenario.seed, ": ", scenario.options.algorithm, " on ",
           scenario.options.schedule.topology, ", ", scenario.workers, " workers",
+          scenario.options.inside == "none"
+              ? ""
+              : cat(" in nodes of ", scenario.options.schedule.shape.text(), " that are models"),
           scenario.machines.empty() ? "" : " on 2 machines", ", ", scenario.operations.size(), " steps");
   if (!scenario.options.codec.empty()) text += cat(", codec ", scenario.options.codec);
   if (scenario.travels) text += ", what is published travels";

@@ -243,6 +243,14 @@ class Run {
     }
   }
 
+  // That of the first who is left of a worker's node.
+  const std::string& model_of_node(int worker, const std::set<int>& survivors) const {
+    const graph::Shape& shape = scenario_.options.schedule.shape;
+    const auto first = std::ranges::find_if(
+        survivors, [&](int other) { return shape.node_of(other) == shape.node_of(worker); });
+    return endings_[static_cast<std::size_t>(*first)].model;
+  }
+
   // What must hold at the end.
   std::string look(Verdict& verdict) {
     std::set<int> survivors;
@@ -273,6 +281,8 @@ class Run {
         return cat("worker ", i, " gathered other numbers");
       if (scenario_.options.algorithm == "allreduce" && ending.model != first.model)
         return cat("worker ", i, " has another model");
+      if (scenario_.options.inside == "allreduce" && ending.model != model_of_node(i, survivors))
+        return cat("worker ", i, " has another model than its node");
       if (ending.model.find("nan") != std::string::npos || ending.model.find("inf") != std::string::npos)
         return cat("worker ", i, " has a model that is not finite");
     }

@@ -28,7 +28,8 @@ struct Scenario {
 };
 
 struct DrawOptions {
-  std::string algorithm = {};  // empty: the seed's
+  std::string algorithm = {};     // empty: the seed's
+  bool nodes_are_models = false;  // EngineOptions::inside
   Bug bug = Bug::none;
 };
 Scenario draw(std::uint64_t seed, const DrawOptions& options = {});

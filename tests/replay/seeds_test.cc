@@ -12,7 +12,7 @@ namespace kith::replay {
 namespace {
 
 constexpr std::uint64_t kPart = 100;
-constexpr int kParts = 10;
+constexpr int kParts = 10, kPartsOfNodes = 3;
 
 std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
   const char* const text = std::getenv(variable);
@@ -29,24 +29,36 @@ std::string phase_of(const std::string& at) {
 // A hundred seeds each. KITH_SEED=N runs that one alone, KITH_FIRST_SEED=N begins elsewhere.
 class Seeds : public ::testing::TestWithParam<int> {
  protected:
-  static std::vector<Scenario> scenarios() {
+  static std::vector<Scenario> scenarios(const DrawOptions& options) {
     const bool one = std::getenv("KITH_SEED") != nullptr;
     const std::uint64_t first =
         one ? number_from("KITH_SEED", 1)
             : number_from("KITH_FIRST_SEED", 1) + static_cast<std::uint64_t>(GetParam()) * kPart;
     std::vector<Scenario> all;
     for (std::uint64_t k = 0; k < (one ? 1 : kPart); ++k)
-      all.push_back(draw(first + k));
+      all.push_back(draw(first + k, options));
     return all;
   }
+  static void expect_all_hold(const DrawOptions& options);
 };
 INSTANTIATE_TEST_SUITE_P(Replay, Seeds, ::testing::Range(0, kParts));
 
+// Where nodes are models.
+class SeedsOfNodes : public Seeds {};
+INSTANTIATE_TEST_SUITE_P(Replay, SeedsOfNodes, ::testing::Range(0, kPartsOfNodes));
+
 TEST_P(Seeds, HoldWhateverHappens) {
+  expect_all_hold({});
+}
+TEST_P(SeedsOfNodes, HoldWhateverHappens) {
+  expect_all_hold({.nodes_are_models = true});
+}
+
+void Seeds::expect_all_hold(const DrawOptions& options) {
   std::map<std::string, int> phases;
   std::uint64_t points = 0, views = 0, overtaken = 0, left_out = 0;
   std::vector<std::string> failures;  // told at the end: the processes of later seeds know nothing of them
-  replay_all(scenarios(), [&](const Scenario& scenario, const Verdict& verdict) {
+  replay_all(scenarios(options), [&](const Scenario& scenario, const Verdict& verdict) {
     if (!verdict.problem.empty()) {
       failures.push_back(cat(verdict.problem, "\n  ", text_of(scenario), "\n  KITH_SEED=", scenario.seed,
                              " runs it alone, KITH_REPLAY_LOG=1 with the workers' logs"));
@@ -124,6 +136,30 @@ TEST_P(Phase, ADeathInItIsSurvived) {
   for (const std::string& failure : failures)
     ADD_FAILURE() << failure;
   EXPECT_GT(there, 0);
+}
+
+// The others leave it out, or it comes to itself in time; nobody else ends for it.
+TEST(Replay, AWorkerThatStandsStillWhileAViewOpensEndsNobodyElse) {
+  std::vector<Scenario> scenarios;
+  for (std::uint64_t seed = 1; seed <= 28; ++seed) {
+    Scenario scenario = draw(seed);
+    // A directed schedule keeps to its patience in rounds too.
+    if (scenario.options.algorithm == "sgp" || scenario.options.algorithm == "q-push") continue;
+    scenario.slow = true;
+    scenario.faults = {{Fault::Kind::kill, 1, Fault::Since::start, 10 + 7 * seed}};
+    Fault pause{Fault::Kind::pause, static_cast<int>(2 * (seed % 2)), Fault::Since::first_death, seed % 5};
+    pause.at = "open view";
+    pause.pause = std::chrono::seconds(45);
+    scenario.faults.push_back(pause);
+    scenarios.push_back(scenario);
+  }
+  std::vector<std::string> failures;
+  replay_all(scenarios, [&](const Scenario& scenario, const Verdict& verdict) {
+    if (!verdict.problem.empty()) failures.push_back(cat(verdict.problem, "\n  ", text_of(scenario)));
+    return true;
+  });
+  for (const std::string& failure : failures)
+    ADD_FAILURE() << failure;
 }
 
 }  // namespace

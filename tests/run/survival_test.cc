@@ -118,6 +118,33 @@ TEST_P(EveryAlgorithm, WorkersDieAndTheOthersFinish) {
   EXPECT_EQ(losses_told(3), 2u);
 }
 
+// The first of a node, then its other: with it goes the node's model.
+TEST_F(Survival, WorkersOfANodeThatIsOneModelDie) {
+  Command running(folder_.path(), tiny(1000, {"--workers", "4", "--set", "algorithm.inside=allreduce",
+                                              "--set", "world.nodes=2x2", "--set", "checkpoint.every=50",
+                                              "--set", "train.eval_every=40"}));
+  ASSERT_TRUE(eventually([&] { return steps_of(3) >= 20; })) << running.err();
+  kill(running, 0);
+  ASSERT_TRUE(eventually([&] { return losses_told(3) == 1; })) << running.err();
+  const std::size_t then = steps_of(3);
+  ASSERT_TRUE(eventually([&] { return steps_of(3) >= then + 60; })) << running.err();
+  kill(running, 1);
+  const auto result = running.wait(120s);
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json summary = json::parse(read_text(run() / "summary.json"));
+  EXPECT_EQ(summary["ending"], "finished");
+  EXPECT_EQ(summary["steps"], 1000);
+  EXPECT_EQ(summary["views"], 3);
+  ASSERT_EQ(summary["lost"].size(), 2u);
+  const json &mate = summary["lost"][0], &last = summary["lost"][1];
+  EXPECT_EQ(mate["heard"], mate["step"]) << "its node has it all";
+  EXPECT_EQ(mate["mean_shift"], 0.0);
+  EXPECT_LE(last["heard"], last["step"]);
+  EXPECT_GT(last["mean_shift"], 0.0);
+  EXPECT_EQ(steps_of(2), 1000u);
+  EXPECT_EQ(steps_of(3), 1000u);
+}
+
 TEST_F(Survival, TheRateFollowsTheMembersWhereThatIsAsked) {
   Command running(folder_.path(), tiny(1000, {"--workers", "4", "--set", "rate.on_view=scale", "--set",
                                               "rate.curve=constant", "--set", "rate.lr=0.001"}));

@@ -1,5 +1,7 @@
 // Gradients inside, models outside: Options::inside.
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include <gmock/gmock.h>
 
@@ -121,6 +123,44 @@ TEST(Inside, RatesForNoisyGradientsAreTheNodes) {
     EXPECT_LE(factors[rank], std::sqrt(2) + 1e-12) << "nodes of two have half of the noise of one worker";
   }
   EXPECT_NE(shares[0], shares[kSize]);
+}
+
+// Some of a node may have taken a measurement that others have not, when one of them dies.
+TEST(Inside, ANodeHasOneModelAndOneSetOfRatesAfterADeath) {
+  constexpr int kWorkers = 5;
+  std::vector<double> factors(kWorkers);
+  const auto models = support::run_threads(kWorkers, [&](Worker& worker) {
+    TestWorld here(worker);
+    Network network = make_network(torch::kFloat32);
+    Options options = inside("awc", "ring-static");
+    options.nodes = "3,2";
+    DecentralizedDataParallel model(network.ptr(), here.world, options);
+    model.barrier();  // everybody has the first model
+    const auto steps = [&](int until) {
+      while (model.steps() < until) {
+        model.zero_grad();
+        {
+          const auto guard = model.no_sync();
+          loss_of(network, batch_of(worker.rank, static_cast<int>(2 * model.steps()))).backward();
+        }
+        model.measure_noise();
+        loss_of(network, batch_of(worker.rank, static_cast<int>(2 * model.steps() + 1))).backward();
+        model.step({.gradient_scale = 0.5});
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    };
+    steps(6);
+    if (worker.rank == 1) support::die(worker);
+    steps(40);
+    EXPECT_EQ(model.world().size(), kWorkers - 1);
+    factors[static_cast<std::size_t>(worker.rank)] = model.rate_factor("first.weight");
+    return to_bytes(flatten(*network));
+  });
+  EXPECT_EQ(models[0], models[2]);
+  EXPECT_EQ(models[3], models[4]);
+  EXPECT_EQ(factors[0], factors[2]);
+  EXPECT_EQ(factors[3], factors[4]);
+  EXPECT_GT(factors[0], 1);
 }
 
 std::vector<std::string> train_on(const Options& options, int steps, const std::filesystem::path& save_to) {

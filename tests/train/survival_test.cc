@@ -15,7 +15,12 @@ using support::Worker;
 // Parameters move to other memory with the view, in a step and in an average; what is left of the module is
 // whole, and so are edits and checkpoints of those who are left.
 TEST(Survival, TheOthersGoOn) {
-  for (const char* algorithm : {"awc", "atc", "dsgt", "allreduce"}) {
+  for (const std::string name : {"awc", "atc", "dsgt", "allreduce", "inside"}) {
+    Options options = options_for(name == "inside" ? "awc" : name, "adam", "ring");
+    if (name == "inside") {
+      options.inside = "allreduce";
+      options.nodes = "2x2";
+    }
     const support::TempFolder folder;
     const auto reports = support::run_threads(4, [&](Worker& worker) {
       TestWorld here(worker);
@@ -23,7 +28,7 @@ TEST(Survival, TheOthersGoOn) {
       std::uint32_t view = 0;
       double sum = 0;
       {
-        DecentralizedDataParallel model(network.ptr(), here.world, options_for(algorithm, "adam", "ring"));
+        DecentralizedDataParallel model(network.ptr(), here.world, options);
         const auto steps = [&](int until) {
           while (model.steps() < until) {
             backward(model, network);
@@ -56,9 +61,9 @@ TEST(Survival, TheOthersGoOn) {
         EXPECT_TRUE(torch::isfinite(parameter).all().item<bool>());
       return cat(view, " ", sum);
     });
-    EXPECT_EQ(reports[0], reports[1]) << algorithm;
+    EXPECT_EQ(reports[0], reports[1]) << name;
     EXPECT_TRUE(reports[0].starts_with("2 ")) << reports[0];
-    EXPECT_EQ(verify_checkpoint(list_checkpoints(folder.path()).front()).workers(), 2) << algorithm;
+    EXPECT_EQ(verify_checkpoint(list_checkpoints(folder.path()).front()).workers(), 2) << name;
   }
 }
 

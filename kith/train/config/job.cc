@@ -25,10 +25,9 @@ void check_world(const Job& job, const Origins& origins) {
     throw InputError(cat(job.world.least, " workers at least, and world.workers is ", job.world.workers),
                      place_of(origins, "world.least"), "a number of workers that the run has");
   }
-  if (job.world.leave_out_slow > 0 && (job.world.on_lost != "reform" || job.algorithm.inside != "none")) {
+  if (job.world.leave_out_slow > 0 && job.world.on_lost != "reform") {
     throw InputError("nobody can be left out where the others do not go on without it",
-                     place_of(origins, "world.leave_out_slow"),
-                     "world.on_lost = \"reform\" and algorithm.inside = \"none\", or 0");
+                     place_of(origins, "world.leave_out_slow"), "world.on_lost = \"reform\", or 0");
   }
   if (job.world.nodes.empty()) return;
   const graph::Shape shape = graph::Shape::parse(job.world.nodes, place_of(origins, "world.nodes"));
@@ -130,6 +129,7 @@ void check_engine(const Job& job, const Origins& origins) {
     engine::validate(engine_options(apart));
     key = "algorithm.inside";
     engine::validate(engine_options(job));
+    engine::require_mates(engine_options(job));
   } catch (const InputError& error) {
     throw InputError(error.what(), place_of(origins, key));
   }

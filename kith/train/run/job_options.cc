@@ -82,8 +82,7 @@ std::string batch_text(const Job& job, int workers) {
 }
 
 bool can_spare_one(const Job& job, int workers) {
-  return job.world.on_lost == "reform" && job.algorithm.inside == "none" &&
-         workers > std::max<std::int64_t>(1, job.world.least);
+  return job.world.on_lost == "reform" && workers > std::max<std::int64_t>(1, job.world.least);
 }
 
 std::int64_t units_per_step(const Job& job, const Dataset& dataset) {

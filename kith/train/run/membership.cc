@@ -18,8 +18,9 @@ namespace {
 // By gather(): what nobody can tell.
 constexpr double kUnknown = -1;
 
-bool averages_gradients(const DecentralizedDataParallel& wrapped) {
-  return engine::averages_gradients(wrapped.engine().options());
+// With everybody: nobody has a model of its own.
+bool one_model(const DecentralizedDataParallel& wrapped) {
+  return optim::exchange_of(wrapped.engine().options().algorithm) == optim::Exchange::gradients;
 }
 
 bool hands_mass_over(const DecentralizedDataParallel& wrapped) {
@@ -64,10 +65,21 @@ Membership::Membership(DecentralizedDataParallel& wrapped, Dealings dealings, Op
       dealt_(members_) {}
 
 void Membership::note(const StepReport& report) {
+  note_mates();
   missing_weight_ += report.missing_weight;
   missing_rounds_ += report.missing_weight > 0 ? 1 : 0;
   for (const engine::PeerRead& read : report.read)
     heard_[read.peer] = {read.steps, read.apart.distance(options_.parameters)};
+}
+
+void Membership::note_mates() {
+  const engine::EngineOptions& options = wrapped_.engine().options();
+  if (!engine::nodes_are_models(options)) return;
+  const graph::Shape& shape = options.schedule.shape;
+  const Members& members = wrapped_.world().members;
+  const int node = shape.node_of(wrapped_.world().rank());
+  for (Rank rank = shape.first_of(node); rank < shape.first_of(node) + shape.size_of(node); ++rank)
+    mates_.insert(members.at(rank));
 }
 
 std::optional<Membership::Seen> Membership::follow() {
@@ -103,14 +115,15 @@ std::int64_t Membership::first_step_of(WorkerId worker) const {
 }
 
 void Membership::ask_around(Loss& loss, const Change& change) {
-  if (averages_gradients(wrapped_)) {
+  if (one_model(wrapped_)) {
     loss.heard = change.began;
     loss.mean_shift = 0;
     return;
   }
   const WorkerId worker{loss.worker};
   const auto known = heard_.find(worker);
-  const Heard own = known == heard_.end() ? Heard{first_step_of(worker), {}} : known->second;
+  Heard own = known == heard_.end() ? Heard{first_step_of(worker), {}} : known->second;
+  if (mates_.contains(worker)) own = {change.began, 0};
   loss.heard = first_step_of(worker);
   for (const double steps : wrapped_.gather(static_cast<double>(own.steps))) {
     if (!std::isnan(steps)) loss.heard = std::max(loss.heard, static_cast<std::int64_t>(steps));
@@ -130,7 +143,7 @@ void Membership::ask_around(Loss& loss, const Change& change) {
 void Membership::count_left(Loss& loss) const {
   const std::string told = word_of_leaver(*wrapped_.world().store, WorkerId{loss.worker});
   const std::int64_t made = told.empty() ? loss.step : std::stoll(told);
-  const bool all = averages_gradients(wrapped_) || hands_mass_over(wrapped_);
+  const bool all = one_model(wrapped_) || hands_mass_over(wrapped_);
   loss.heard = all ? made : std::min(made, loss.heard);
 }
 
@@ -202,7 +215,7 @@ Members Membership::attend() {
   double gone = 0;
   for (const double count : wrapped_.gather(kUnknown))
     if (!std::isnan(count)) gone = std::max(gone, count);
-  const int questions = averages_gradients(wrapped_) ? 0 : 2;
+  const int questions = one_model(wrapped_) ? 0 : 2;
   for (int k = 0; k < questions * static_cast<int>(gone); ++k)
     wrapped_.gather(kUnknown);
   comes_ = false;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,7 +25,8 @@ namespace kith::train {
 //   mean_shift  with d the distance of the dead worker's model from the mean of all n, the mean of those who
 //               are left lies d / (n - 1) from that mean. d is estimated as the consensus distance of every
 //               step is (kith/gossip/consensus_sample.h), from the last model that was read, by those who
-//               read it last. With all-reduce models are equal, and it is 0
+//               read it last. With all-reduce models are equal, and it is 0; likewise where workers of the
+//               dead one's node are left, which is one model
 //   data        batches after `heard` are dealt again among those who are left (kith/train/data/dealings.h)
 // They compare by gather(), at a step that follows from the view alone, so that all come to it with the same
 // question, whatever each knows by then of a loss that is newer still. Where there is a newcomer, which does
@@ -100,6 +102,7 @@ class Membership {
     std::optional<double> distance;  // from the mean of all models
   };
 
+  void note_mates();
   // Changes that a step has passed, as one; nothing when there are none.
   std::optional<Change> take_due();
   // Steps of a worker that all who are there know of, whatever they have read.
@@ -117,6 +120,7 @@ class Membership {
   Members dealt_;                // among whom the data is
   std::vector<Change> changes_;  // not settled
   std::map<WorkerId, Heard> heard_;
+  std::set<WorkerId> mates_;  // that were ever one model with this worker, itself included
   std::vector<Loss> losses_;
   std::vector<Passage> joined_, left_;
   std::optional<std::uint32_t> asked_to_leave_;  // in this view

@@ -12,8 +12,7 @@ namespace {
 bool can_do_without(const DecentralizedDataParallel& wrapped) {
   const engine::WorldParts& world = wrapped.world();
   const auto gone = [&](WorkerId w) { return w != world.self() && world.transport->lost(w); };
-  return wrapped.options().on_lost == OnLost::reform && wrapped.options().inside == "none" &&
-         std::ranges::any_of(world.members.workers, gone);
+  return wrapped.options().on_lost == OnLost::reform && std::ranges::any_of(world.members.workers, gone);
 }
 
 }  // namespace
