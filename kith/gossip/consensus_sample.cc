@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kith/base/check.h"
 #include "kith/base/rng.h"
 #include "kith/kernels/half.h"
 
@@ -18,58 +19,82 @@ bool readable(const SampledVector& vector) {
   return vector.type != DType::i8;
 }
 
-double element(const SampledVector& vector, std::size_t k) {
+template <class T, class Value>
+Run load(const SampledVector& vector, std::size_t first, std::size_t length, Value value) {
+  const T* const from = static_cast<const T*>(vector.data) + first;
+  Run run{};
+  if (length == kRun) {  // a count that the compiler knows, so that it takes several at once
+    for (std::size_t k = 0; k < kRun; ++k)
+      run[k] = vector.factor * value(from[k]);
+  } else {
+    for (std::size_t k = 0; k < length; ++k)
+      run[k] = vector.factor * value(from[k]);
+  }
+  return run;
+}
+
+// Zeros behind `length`.
+Run run_of(const SampledVector& vector, std::size_t first, std::size_t length) {
   switch (vector.type) {
     case DType::f32:
-      return static_cast<const float*>(vector.data)[k];
+      return load<float>(vector, first, length, [](float x) { return double{x}; });
     case DType::f64:
-      return static_cast<const double*>(vector.data)[k];
+      return load<double>(vector, first, length, [](double x) { return x; });
     case DType::bf16:
-      return kernels::float_from_bf16(static_cast<const std::uint16_t*>(vector.data)[k]);
+      return load<std::uint16_t>(vector, first, length, kernels::float_from_bf16);
     case DType::f16:
-      return kernels::float_from_f16(static_cast<const std::uint16_t*>(vector.data)[k]);
+      return load<std::uint16_t>(vector, first, length, kernels::float_from_f16);
     case DType::i8:
       break;
   }
-  return 0;
+  return {};
 }
 
-Run run_of(const SampledVector& vector, std::size_t first, std::size_t length) {
-  Run run{};
-  for (std::size_t k = 0; k < length; ++k)
-    run[k] = vector.factor * element(vector, first + k);
-  return run;
+double sum_of_squares(Run run) {
+  for (double& x : run)
+    x *= x;
+  for (std::size_t half = kRun / 2; half > 0; half /= 2) {
+    for (std::size_t k = 0; k < half; ++k)
+      run[k] += run[k + half];
+  }
+  return run[0];
 }
 
 }  // namespace
 
 ConsensusSample sample_consensus(SampledVector own, std::span<const SampledVector> others, std::size_t count,
-                                 std::uint64_t round) {
+                                 std::uint64_t round, std::span<ConsensusSample> each) {
   if (others.empty() || count == 0 || !readable(own) || !std::ranges::all_of(others, readable)) return {};
+  KITH_CHECK(each.empty() || each.size() == others.size(), "one sample for each of the others, or none");
   const std::size_t stride = std::max(kRun, count / kRuns);
   const std::size_t shift = hash_words(round) % (stride - kRun + 1);
-  double sum = 0, moved = 0;
+  ConsensusSample sample{.elements = count};
   std::size_t looked_at = 0;
   for (std::size_t first = shift; first < count; first += stride) {
     const std::size_t length = std::min(kRun, count - first);
     const Run here = run_of(own, first, length);
     Run move{};
-    for (const SampledVector& other : others) {
-      const Run there = run_of(other, first, length);
-      for (std::size_t k = 0; k < length; ++k) {
-        const double difference = there[k] - here[k];
-        sum += difference * difference;
-        move[k] += other.weight * difference;
+    for (std::size_t j = 0; j < others.size(); ++j) {
+      Run apart = run_of(others[j], first, length);
+      for (std::size_t k = 0; k < kRun; ++k) {
+        apart[k] -= here[k];
+        move[k] += others[j].weight * apart[k];
       }
+      const double squares = sum_of_squares(apart);
+      sample.squares += squares;
+      if (!each.empty()) each[j].squares += squares;
     }
-    for (const double one : move)
-      moved += one * one;
+    sample.moved += sum_of_squares(move);
     looked_at += length;
   }
   const double share = static_cast<double>(count) / static_cast<double>(looked_at);
-  return {.squares = sum / (2 * static_cast<double>(others.size())) * share,
-          .moved = moved * share,
-          .elements = count};
+  sample.squares *= share / (2 * static_cast<double>(others.size()));
+  sample.moved *= share;
+  for (ConsensusSample& one : each) {
+    one.squares *= share / 2;
+    one.elements = count;
+  }
+  return sample;
 }
 
 ConsensusSample sample_consensus(SampledVector own, SampledVector mean, std::size_t members,
