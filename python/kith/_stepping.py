@@ -11,6 +11,7 @@ import torch
 
 from kith import _state
 from kith._kith import Error, InputError
+from kith._noise import NoiseMeter
 
 if TYPE_CHECKING:
     from kith._parallel import DecentralizedDataParallel
@@ -225,7 +226,7 @@ class Fused(_Stepping):
         self._require_untouched()
         scaled, scale = self.scaler()
         max_norm, model._max_norm = model._max_norm, None
-        addresses, _kept = model._table.gradients()
+        addresses, gradients = model._table.gradients()
         inputs = [(0, 0.0, 0.0)] * len(addresses)
         # With all-reduce the gradients are everybody's by now, and all move alike.
         only_mixes = model._only_mixes and model._reduction is None
@@ -233,12 +234,23 @@ class Fused(_Stepping):
             lr, decay = float(group["lr"]), float(group["weight_decay"])
             for i in map(model._table.index.__getitem__, map(id, group["params"])):
                 inputs[i] = (addresses[i], lr, decay)
+        if model._noise is not None:
+            self._mend_rates(model._noise, inputs)
+            model._noise.take_whole([] if only_mixes else gradients)
         factor = 1.0 if scale is None else 1.0 / float(scale)
         report = model._engine.step(inputs, factor, max_norm, model._skips or scaled, model._stream())
         if only_mixes:
             report.skipped = True
         model._finish(report)
         return loss
+
+    def _mend_rates(self, noise: NoiseMeter, inputs: List[Tuple[int, float, float]]) -> None:
+        if not noise.measured:
+            return
+        decoupled = self.optimizer._kith_rule.endswith("adamw")  # that decay is no matter of noise: lr * decay stays what it was
+        for i, factor in enumerate(noise.factors(self.model.size)):
+            address, lr, decay = inputs[i]
+            inputs[i] = (address, factor * lr, decay / factor if decoupled else decay)
 
     def _require_untouched(self) -> None:
         found = self.model._table.versions()
