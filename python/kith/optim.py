@@ -89,7 +89,8 @@ class _Fused(torch.optim.Optimizer):
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
         """Steps, and averages with the neighbours."""
-        return self._told_step(closure) if _somebody_listens(self) else self._step(closure)
+        step = self._told_step if _somebody_listens(self) else self._step
+        return step() if closure is None else step(closure)  # hooks see the arguments as they were given
 
     step.hooked = True  # type: ignore[attr-defined]  # torch need not wrap it
 
