@@ -76,6 +76,7 @@ class Model {
   }
 
   engine::StepReport step() { return engine_->step(inputs_, {}); }
+  std::size_t buckets() const { return engine_->buckets(); }
 
  private:
   const engine::WorldParts world_;
@@ -88,17 +89,21 @@ telemetry::Span span(const engine::WorldParts& world, const char* name) {
   return {world.trace, *world.clock, {.name = name, .category = "train", .worker = world.self()}};
 }
 
-// What the estimate of the consensus distance costs a step; both models pay it.
-double sampling_seconds() {
+// What the estimate of the consensus distance costs a step of that many buckets; both models pay it.
+double sampling_seconds(std::size_t buckets) {
   const std::vector<float> own(kSegments * kElements, 1), other(kSegments * kElements, 2);
   const gossip::SampledVector theirs{other.data(), DType::f32};
   const double start = cpu_seconds();
   constexpr int kTimes = 200;
   double sum = 0;
-  for (int k = 0; k < kTimes; ++k)
-    sum += gossip::sample_consensus({own.data(), DType::f32}, {&theirs, 1}, own.size(),
-                                    static_cast<std::uint64_t>(k))
-               .squares;
+  for (int k = 0; k < kTimes; ++k) {
+    for (std::size_t b = 0; b < buckets; ++b) {
+      gossip::ConsensusSample each;
+      sum += gossip::sample_consensus({own.data(), DType::f32}, {&theirs, 1}, own.size() / buckets,
+                                      static_cast<std::uint64_t>(k), {&each, 1})
+                 .squares;
+    }
+  }
   const double seconds = (cpu_seconds() - start) / kTimes;
   return sum > 0 ? seconds : 0;
 }
@@ -107,9 +112,10 @@ struct Samples {
   std::mutex mutex;
   std::vector<double> more;  // seconds of an iteration with telemetry than of one without; guarded by mutex
   std::vector<double> seconds;  // of iterations without telemetry; guarded by mutex
+  double sampling = 0;          // seconds of the consensus estimate; guarded by mutex
 };
 
-void work(const launch::World& joined, const TempFolder& folder, int pairs, double sampling, Samples& out) {
+void work(const launch::World& joined, const TempFolder& folder, int pairs, Samples& out) {
   engine::WorldParts plain = engine::seen_by_engine(joined), traced = plain;
   const auto trace =
       telemetry::make_chrome_trace_sink({.path = cat(folder.path(), "/trace-", plain.self().value)});
@@ -121,6 +127,7 @@ void work(const launch::World& joined, const TempFolder& folder, int pairs, doub
                             .unit = "sample",
                             .units_per_step = 1,
                             .environment = {}});
+  const double sampling = sampling_seconds(silent.buckets());
   Compute compute;
   const std::int64_t passes = compute.passes_for(kIteration);
   struct Times {
@@ -163,6 +170,7 @@ void work(const launch::World& joined, const TempFolder& folder, int pairs, doub
     seconds.push_back(off.all - sampling);
   }
   const std::lock_guard lock(out.mutex);
+  out.sampling = sampling;
   out.more.insert(out.more.end(), more.begin(), more.end());
   out.seconds.insert(out.seconds.end(), seconds.begin(), seconds.end());
 }
@@ -171,17 +179,15 @@ int run(int argc, char** argv) {
   const Options options =
       parse(argc, argv, "telemetry", "What metrics and traces cost an iteration of 20 ms");
   const TempFolder folder("kith-bench-telemetry");
-  const double sampling = sampling_seconds();
   Samples samples;
-  launch::run_threads(2, [&](const launch::World& world) {
-    work(world, folder, options.quick ? 150 : 600, sampling, samples);
-  });
+  launch::run_threads(
+      2, [&](const launch::World& world) { work(world, folder, options.quick ? 150 : 600, samples); });
   const Summary more = summarise(samples.more), iteration = summarise(samples.seconds);
   std::printf("iteration %.2f ms of processor time, of two workers with %.1f M parameters\n",
               1e3 * iteration.median, static_cast<double>(kSegments * kElements) / 1e6);
   std::printf("metrics, trace and consensus estimate: +%.0f us (10%% to 90%% of pairs: %+.0f to %+.0f us)\n",
               1e6 * more.median, 1e6 * more.low, 1e6 * more.high);
-  std::printf("of it the consensus estimate: %.1f us\n", 1e6 * sampling);
+  std::printf("of it the consensus estimate: %.1f us\n", 1e6 * samples.sampling);
   Report report("telemetry");
   report.measure("iteration", iteration, "s");
   report.measure("more", more, "s");

@@ -60,8 +60,8 @@ double Engine::gradient_norm(std::span<const SegmentInput> inputs) {
   return views_->gradient_norm(inputs);
 }
 
-void Engine::square_gradients(std::span<const SegmentInput> inputs, double* to) {
-  views_->square_gradients(inputs, to);
+void Engine::find_non_finite(std::span<const SegmentInput> inputs, float* found) {
+  views_->find_non_finite(inputs, found);
 }
 std::vector<bool> Engine::mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to) {
   return views_->mean_gradients(inputs, to);

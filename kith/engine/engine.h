@@ -153,8 +153,9 @@ class Engine {
   // and where gradients are averaged for the averages.
   double gradient_norm(std::span<const SegmentInput> inputs);
 
-  // The sum of their squares, to `to` on the device, in the order of its compute queue: waits for no device.
-  void square_gradients(std::span<const SegmentInput> inputs, double* to);
+  // *found, on the device, becomes 1 where one of them holds inf or NaN, else 0; in the order of its compute
+  // queue: waits for no device.
+  void find_non_finite(std::span<const SegmentInput> inputs, float* found);
 
   // Where gradients are averaged: waits until they are and writes the mean of segment i's to to[i], on
   // the device, in the segment's own type; it may be the gradient itself. False for a segment of which nobody

@@ -70,7 +70,7 @@ class Engine::Impl {
   StepReport step(std::span<const SegmentInput> inputs, const StepOptions& options);
   void gradient_ready(std::size_t segment, const SegmentInput& input);
   double gradient_norm(std::span<const SegmentInput> inputs);
-  void square_gradients(std::span<const SegmentInput> inputs, double* to);
+  void find_non_finite(std::span<const SegmentInput> inputs, float* found);
   std::vector<bool> mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to);
   double average(std::span<void* const> to);
   double consensus_distance();

@@ -176,10 +176,10 @@ double Engine::Impl::gradient_norm(std::span<const SegmentInput> inputs) {
   return norm().measure(gradients_of(inputs), 1).get();
 }
 
-void Engine::Impl::square_gradients(std::span<const SegmentInput> inputs, double* to) {
+void Engine::Impl::find_non_finite(std::span<const SegmentInput> inputs, float* found) {
   failure_.check();
   finish_reduction(inputs);
-  norm().square(gradients_of(inputs), to);
+  norm().find_non_finite(gradients_of(inputs), found);
 }
 
 std::vector<bool> Engine::Impl::mean_gradients(std::span<const SegmentInput> inputs,

@@ -12,13 +12,13 @@ GradientNorm::GradientNorm(gossip::DeviceWork& work, bool precise)
       numbers_(work.device.allocate(2 * sizeof(double))),
       sum_(work.device.allocate_pinned(sizeof(double))) {}
 
-void GradientNorm::square(std::span<const kernels::Vector> vectors, double* to) {
-  kernels_f32_ ? kernels_f32_->sum_squares(vectors, to) : kernels_f64_->sum_squares(vectors, to);
+void GradientNorm::find_non_finite(std::span<const kernels::Vector> vectors, float* found) {
+  kernels_f64_->find_non_finite(vectors, found);  // looks at each type as it is
 }
 
 std::shared_future<double> GradientNorm::measure(std::span<const kernels::Vector> vectors, double scale) {
   double* const sum = numbers_.as<double>();
-  square(vectors, sum);
+  kernels_f32_ ? kernels_f32_->sum_squares(vectors, sum) : kernels_f64_->sum_squares(vectors, sum);
   if (scale != 1) {
     const kernels::Source unscaled{sum, DType::f64, scale * scale};
     kernels_f64_->mix({sum, nullptr, {}}, {{&unscaled, 1}, 1}, 1);

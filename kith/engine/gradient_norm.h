@@ -15,8 +15,8 @@ class GradientNorm {
   // `precise`: squares are formed in double; where a model has fp64 parameters.
   GradientNorm(gossip::DeviceWork& work, bool precise);
 
-  // The sum of all elements' squares, to `to`, which lies on the device.
-  void square(std::span<const kernels::Vector> vectors, double* to);
+  // *found, which lies on the device, becomes 1 where an element is inf or NaN, else 0.
+  void find_non_finite(std::span<const kernels::Vector> vectors, float* found);
 
   // |scale| times the norm of all vectors together. The number is there when the device has computed it.
   std::shared_future<double> measure(std::span<const kernels::Vector> vectors, double scale);

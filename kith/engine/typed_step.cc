@@ -156,10 +156,10 @@ void TypedStep<T>::note_reads(int index, const std::vector<WorkerId>& peers, boo
   for (const WorkerId peer : peers)
     note(tally_, PeerRead{peer, steps, {}});
   if (!samples || !specs_[static_cast<std::size_t>(index)].near_model) return;
-  const gossip::Channel<T>& channel = channel_at(index);
-  for (const gossip::PeerSample& sample : channel.sample_peers(weight()))
-    note(tally_, PeerRead{sample.peer, steps, sample.apart});
-  tally_.consensus.add(channel.sample_consensus(weight()));
+  const gossip::NeighbourSample sample = channel_at(index).sample_neighbours(weight());
+  for (const gossip::PeerSample& one : sample.peers)
+    note(tally_, PeerRead{one.peer, steps, one.apart});
+  tally_.consensus.add(sample.all);
 }
 
 template <class T>

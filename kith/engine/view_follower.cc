@@ -386,9 +386,9 @@ double ViewFollower::gradient_norm(std::span<const SegmentInput> inputs) {
   return engine_->gradient_norm(inputs);
 }
 
-void ViewFollower::square_gradients(std::span<const SegmentInput> inputs, double* to) {
+void ViewFollower::find_non_finite(std::span<const SegmentInput> inputs, float* found) {
   require_gradients(inputs);
-  engine_->square_gradients(inputs, to);
+  engine_->find_non_finite(inputs, found);
 }
 
 std::vector<bool> ViewFollower::mean_gradients(std::span<const SegmentInput> inputs,

@@ -73,7 +73,7 @@ class ViewFollower {
 
   StepReport step(std::span<const SegmentInput> inputs, const StepOptions& options);
   double gradient_norm(std::span<const SegmentInput> inputs);
-  void square_gradients(std::span<const SegmentInput> inputs, double* to);
+  void find_non_finite(std::span<const SegmentInput> inputs, float* found);
   std::vector<bool> mean_gradients(std::span<const SegmentInput> inputs, std::span<void* const> to);
 
   // False when the node could not: a view has been called for.

@@ -225,9 +225,9 @@ const Gathered& Channel<T>::take_mean(typename MachineReducer<T>::Round& round, 
 }
 
 template <class T>
-ConsensusSample Channel<T>::sample_consensus(double weight) const {
-  if (!work_.device.host() || !gathered_ || coded()) return {};
-  if (meant_.elements > 0) return meant_;
+NeighbourSample Channel<T>::sample_neighbours(double weight) const {
+  NeighbourSample sample;
+  if (!work_.device.host() || !gathered_ || coded()) return sample;
   const SampledVector own{slot_bytes(published_), options_.wire, 1 / weight};
   std::vector<SampledVector> others;
   for (const comm::Arrival& arrival : gathered_->arrivals()) {
@@ -235,22 +235,14 @@ ConsensusSample Channel<T>::sample_consensus(double weight) const {
     const auto term = std::ranges::find(row_, members_.rank_of(arrival.peer()), &graph::Term::rank);
     others.push_back({arrival.data().data(), options_.wire, 1 / arrival.header().weight,
                       term == row_.end() ? 0 : term->weight});
+    sample.peers.push_back({arrival.peer(), {}});
   }
-  return gossip::sample_consensus(own, others, options_.count, published_);
-}
-
-template <class T>
-std::vector<PeerSample> Channel<T>::sample_peers(double weight) const {
-  std::vector<PeerSample> samples;
-  if (!work_.device.host() || !gathered_ || coded()) return samples;
-  const SampledVector own{slot_bytes(published_), options_.wire, 1 / weight};
-  for (const comm::Arrival& arrival : gathered_->arrivals()) {
-    if (arrival.data().size() != message_bytes()) continue;
-    const SampledVector other{arrival.data().data(), options_.wire, 1 / arrival.header().weight};
-    samples.push_back(
-        {arrival.peer(), gossip::sample_consensus(own, {&other, 1}, options_.count, published_)});
-  }
-  return samples;
+  std::vector<ConsensusSample> each(others.size());
+  sample.all = gossip::sample_consensus(own, others, options_.count, published_, each);
+  for (std::size_t k = 0; k < each.size(); ++k)
+    sample.peers[k].apart = each[k];
+  if (meant_.elements > 0) sample.all = meant_;
+  return sample;
 }
 
 template <class T>
@@ -285,10 +277,11 @@ void Channel<T>::trace_messages() const {
     const comm::Header& header = arrival.header();
     if (header.published == Clock::Time{}) continue;  // the peer does not trace
     telemetry::Event event;
-    event.name = cat("version ", header.version.step, " of ", arrival.peer());
+    event.name = "version " + std::to_string(header.version.step) + " of worker " +
+                 std::to_string(arrival.peer().value);
     event.category = "message";
     event.worker = transport_.self();
-    event.track = cat("message ", options_.name);
+    event.track = "message " + options_.name;
     event.start = header.published;
     event.duration = clock_.now() - header.published;
     event.args = {{"bytes", static_cast<std::int64_t>(header.bytes)}};
@@ -306,16 +299,17 @@ void Channel<T>::trace_messages() const {
 
 template <class T>
 std::string Channel<T>::flow_id(WorkerId writer, Version which, WorkerId reader) const {
-  return cat(options_.name, " ", which, " ", writer.value, " ", reader.value);
+  return options_.name + " " + std::to_string(which.view) + ":" + std::to_string(which.step) + " " +
+         std::to_string(writer.value) + " " + std::to_string(reader.value);
 }
 
 template <class T>
 void Channel<T>::trace_publication(std::uint64_t number, const comm::PublishOptions& options) const {
   telemetry::Event event;
-  event.name = cat("publish ", number);
+  event.name = "publish " + std::to_string(number);
   event.category = "message";
   event.worker = transport_.self();
-  event.track = cat("publish ", options_.name);
+  event.track = "publish " + options_.name;
   event.start = options.time;
   event.duration = clock_.now() - options.time;
   event.args = {{"bytes", static_cast<std::int64_t>(options.bytes)},

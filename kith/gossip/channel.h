@@ -86,11 +86,10 @@ class Channel {
   const Gathered& gather(const graph::WorkerRound& round, const void* own_values, double weight,
                          std::optional<Deadline> deadline = {});
 
-  // How far each arrival of the last gather() lies from what was published here; `weight` is one's own
-  // push-sum weight. Nothing where they are not in host memory, or nobody came.
-  std::vector<PeerSample> sample_peers(double weight) const;
-  // How far all of them together do, or the mean of their group where only that is known.
-  ConsensusSample sample_consensus(double weight) const;
+  // How far the arrivals of the last gather() lie from what was published here, or the mean of their group
+  // where only that is known; `weight` is one's own push-sum weight. Nothing where they are not in host
+  // memory, or nobody came.
+  NeighbourSample sample_neighbours(double weight) const;
   // The values behind the version published last, from element `first` on; null where they are not here: in
   // host memory, of a channel that keeps them.
   const T* published_values(std::size_t first) const;

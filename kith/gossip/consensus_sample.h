@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "kith/base/dtype.h"
 #include "kith/base/ids.h"
@@ -42,6 +43,12 @@ struct PeerSample {
   ConsensusSample apart;
 };
 
+// Against all together, and against each of them that is known apart.
+struct NeighbourSample {
+  ConsensusSample all;
+  std::vector<PeerSample> peers;
+};
+
 // One vector in host memory, and what its elements are multiplied by.
 struct SampledVector {
   const void* data = nullptr;
@@ -51,9 +58,10 @@ struct SampledVector {
 };
 
 // Compares `own` with each of `others`, all of `count` elements. Looks at 1024 elements at most, in runs that
-// lie elsewhere for every `round`. Nothing without others.
+// lie elsewhere for every `round`. Nothing without others. `each`, where it is not empty, has a sample for
+// each of the others: it becomes what that one alone would give, but for `moved`.
 ConsensusSample sample_consensus(SampledVector own, std::span<const SampledVector> others, std::size_t count,
-                                 std::uint64_t round);
+                                 std::uint64_t round, std::span<ConsensusSample> each = {});
 
 // The same where only the mean of `members` models is known, one's own among them.
 ConsensusSample sample_consensus(SampledVector own, SampledVector mean, std::size_t members,

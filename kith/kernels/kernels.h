@@ -154,6 +154,8 @@ class Kernels {
 
   // *sum = the sum of the squares of all elements of all vectors, in double and in a fixed order.
   virtual void sum_squares(std::span<const Vector> vectors, double* sum) = 0;
+  // *found = 1 where an element of a vector is inf or NaN, else 0.
+  virtual void find_non_finite(std::span<const Vector> vectors, float* found) = 0;
   // *factor = min(1, most / (sqrt(*sum) + 1e-6)): the Gradient::factor that clips to the norm `most`, as
   // torch's clip_grad_norm_ has it; NaN where the sum is.
   virtual void clip_factor(const double* sum, double most, double* factor) = 0;

@@ -3,14 +3,10 @@
 
 #include "kith/telemetry/buffered_file.h"
 #include "kith/telemetry/file_sink.h"
-#include "kith/telemetry/json.h"
+#include "kith/telemetry/json_text.h"
 
 namespace kith::telemetry {
 namespace {
-
-double microseconds(Clock::Duration d) {
-  return std::chrono::duration<double, std::micro>(d).count();
-}
 
 // The trace format numbers processes (pid) and threads (tid) and names them by records of their own.
 class ChromeTraceSink final : public Sink {
@@ -19,43 +15,46 @@ class ChromeTraceSink final : public Sink {
       : file_(options, {.head = "[\n", .between = ",\n", .tail = "\n]\n"}) {}
 
   void record(const Event& event) override {
-    Json record{{"ph", "X"},
-                {"name", event.name},
-                {"cat", event.category},
-                {"pid", event.worker.value},
-                {"tid", 0},
-                {"ts", microseconds(event.start.time_since_epoch())},
-                {"dur", microseconds(event.duration)},
-                {"args", json_of(event.args)}};
     const std::lock_guard lock(mutex_);
-    record["tid"] = tid_of(event.worker, event.track);
-    file_.append(text_of(record));
+    const int tid = tid_of(event.worker, event.track);
+    append([&](JsonObject& record) {
+      record.field("ph", "X");
+      record.field("name", event.name);
+      record.field("cat", event.category);
+      record.field("pid", event.worker.value);
+      record.field("tid", tid);
+      record.field("ts", event.start.time_since_epoch());
+      record.field("dur", event.duration);
+      record.field("args", event.args);
+    });
   }
 
   void record(const FlowEnd& flow) override {
-    const bool begins = flow.side == FlowEnd::Side::begin;
-    Json record{{"ph", begins ? "s" : "f"},
-                {"name", flow.name},
-                {"cat", "flow"},
-                {"id", flow.id},
-                {"pid", flow.worker.value},
-                {"tid", 0},
-                {"ts", microseconds(flow.time.time_since_epoch())}};
-    if (!begins) record["bp"] = "e";  // the event around it, not the next one
     const std::lock_guard lock(mutex_);
-    record["tid"] = tid_of(flow.worker, flow.track);
-    file_.append(text_of(record));
+    const int tid = tid_of(flow.worker, flow.track);
+    const bool begins = flow.side == FlowEnd::Side::begin;
+    append([&](JsonObject& record) {
+      record.field("ph", begins ? "s" : "f");
+      record.field("name", flow.name);
+      record.field("cat", "flow");
+      record.field("id", flow.id);
+      record.field("pid", flow.worker.value);
+      record.field("tid", tid);
+      record.field("ts", flow.time.time_since_epoch());
+      if (!begins) record.field("bp", "e");  // the event around it, not the next one
+    });
   }
 
   void record(const CounterSample& sample) override {
-    const Json record{{"ph", "C"},
-                      {"name", sample.name},
-                      {"pid", sample.worker.value},
-                      {"ts", microseconds(sample.time.time_since_epoch())},
-                      {"args", json_of(sample.values)}};
     const std::lock_guard lock(mutex_);
     name_process(sample.worker);
-    file_.append(text_of(record));
+    append([&](JsonObject& record) {
+      record.field("ph", "C");
+      record.field("name", sample.name);
+      record.field("pid", sample.worker.value);
+      record.field("ts", sample.time.time_since_epoch());
+      record.field("args", sample.values);
+    });
   }
 
   void flush() override {
@@ -80,13 +79,30 @@ class ChromeTraceSink final : public Sink {
   }
 
   void append_name(const char* kind, WorkerId worker, int tid, const std::string& name) {
-    file_.append(text_of(
-        {{"ph", "M"}, {"name", kind}, {"pid", worker.value}, {"tid", tid}, {"args", {{"name", name}}}}));
+    append([&](JsonObject& record) {
+      record.field("ph", "M");
+      record.field("name", kind);
+      record.field("pid", worker.value);
+      record.field("tid", tid);
+      JsonObject(record.key("args")).field("name", name);
+    });
+  }
+
+  // What `tell` puts into a JsonObject.
+  template <class Tell>
+  void append(const Tell& tell) {
+    line_.clear();
+    {
+      JsonObject record(line_);
+      tell(record);
+    }
+    file_.append(line_);
   }
 
   std::mutex mutex_;
   std::map<WorkerId, Tracks> tracks_;  // guarded by mutex_
   BufferedFile file_;                  // guarded by mutex_
+  std::string line_;                   // guarded by mutex_; kept for its memory
 };
 
 }  // namespace

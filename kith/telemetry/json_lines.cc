@@ -2,7 +2,7 @@
 
 #include "kith/telemetry/buffered_file.h"
 #include "kith/telemetry/file_sink.h"
-#include "kith/telemetry/json.h"
+#include "kith/telemetry/json_text.h"
 
 namespace kith::telemetry {
 namespace {
@@ -13,22 +13,26 @@ class JsonLinesSink final : public Sink {
       : file_(options, {.head = "", .between = "\n", .tail = "\n"}) {}
 
   void record(const Event& event) override {
-    append({{"kind", "event"},
-            {"name", event.name},
-            {"category", event.category},
-            {"worker", event.worker.value},
-            {"track", event.track},
-            {"start_ns", event.start.time_since_epoch().count()},
-            {"duration_ns", event.duration.count()},
-            {"args", json_of(event.args)}});
+    append([&](JsonObject& line) {
+      line.field("kind", "event");
+      line.field("name", event.name);
+      line.field("category", event.category);
+      line.field("worker", event.worker.value);
+      line.field("track", event.track);
+      line.field("start_ns", event.start.time_since_epoch().count());
+      line.field("duration_ns", event.duration.count());
+      line.field("args", event.args);
+    });
   }
 
   void record(const CounterSample& sample) override {
-    append({{"kind", "counters"},
-            {"name", sample.name},
-            {"worker", sample.worker.value},
-            {"time_ns", sample.time.time_since_epoch().count()},
-            {"values", json_of(sample.values)}});
+    append([&](JsonObject& line) {
+      line.field("kind", "counters");
+      line.field("name", sample.name);
+      line.field("worker", sample.worker.value);
+      line.field("time_ns", sample.time.time_since_epoch().count());
+      line.field("values", sample.values);
+    });
   }
 
   void flush() override {
@@ -37,14 +41,20 @@ class JsonLinesSink final : public Sink {
   }
 
  private:
-  void append(const Json& object) {
-    const std::string line = text_of(object);
+  template <class Tell>
+  void append(const Tell& tell) {
     const std::lock_guard lock(mutex_);
-    file_.append(line);
+    line_.clear();
+    {
+      JsonObject line(line_);
+      tell(line);
+    }
+    file_.append(line_);
   }
 
   std::mutex mutex_;
   BufferedFile file_;  // guarded by mutex_
+  std::string line_;   // guarded by mutex_; kept for its memory
 };
 
 }  // namespace

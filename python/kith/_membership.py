@@ -122,7 +122,7 @@ class Membership:
     @property
     def _only_mixes(self) -> bool:
         """The next step brings no gradient of this worker's."""
-        return self.steps < self._mixes_until
+        return self._mixes_until > 0 and self.steps < self._mixes_until
 
     def _note_members(self) -> None:
         """Every change is noted at the latest with the first step that it holds for."""

@@ -34,6 +34,7 @@ def given_along(model: "DecentralizedDataParallel") -> bytes:
         "buffers": {name: b.detach().cpu() for name, b in model.module.named_buffers()},
         "optimizer": type(model._stepping.optimizer).__name__,
         "optimizer_state": model._stepping.given_along(),
+        "noise": None if model._noise is None else model._noise.state(),
         "position": None if model._position is None else model._position(),
     }
     file = io.BytesIO()
@@ -51,6 +52,8 @@ def take_along(model: "DecentralizedDataParallel", given: bytes) -> Any:
             f"optimizer: {own}, the job trains with {along['optimizer']} (start it with the optimizer of the job that it joins)"
         )
     model._stepping.take_along(along["optimizer_state"])
+    if model._noise is not None and along["noise"] is not None:
+        model._noise.restore(along["noise"])
     return along["position"]
 
 

@@ -13,6 +13,7 @@ from kith._buffers import Buffers
 from kith._device import gpu_of, stream_of
 from kith._kith import Error, InputError, StepReport
 from kith._membership import Membership, weakly
+from kith._noise import Noise
 from kith._reduction import Reduction
 from kith._stepping import Fused, Wrapped
 from kith._table import Table
@@ -27,7 +28,7 @@ def _choice(name: str, value: str, values: Tuple[str, ...]) -> str:
     return value
 
 
-class DecentralizedDataParallel(Membership, torch.nn.Module):
+class DecentralizedDataParallel(Membership, Noise, torch.nn.Module):
     """Trains a module on many workers without a global barrier, or with all-reduce.
 
     ::
@@ -135,6 +136,7 @@ class DecentralizedDataParallel(Membership, torch.nn.Module):
 
         self._base_name = options.name
         self._prepare_membership()
+        self._prepare_noise()
         self._builds = 0
         self._busy = ""  # the guard that is open
         self._report: Optional[StepReport] = None
@@ -286,6 +288,8 @@ class DecentralizedDataParallel(Membership, torch.nn.Module):
             self._rebuild(self.steps, {}, masters=False)
         else:
             self._rebuild(loaded["steps"], loaded["state"], cut=loaded["cut"], masters=False)
+            if self._noise is not None and loaded.get("noise") is not None:
+                self._noise.restore(loaded["noise"])
         return result
 
     def close(self) -> None:
@@ -309,7 +313,7 @@ class DecentralizedDataParallel(Membership, torch.nn.Module):
             engine.close()
 
     def _stream(self) -> int:
-        return stream_of(self._table.device)
+        return stream_of(self._table.device) if self._table.on_gpu else 0
 
     def _build(self, cut: List[Any], members: Sequence[int] = ()) -> "_kith.Engine":
         self._options.name = self._base_name + (f"#{self._builds}" if self._builds else "")
@@ -358,7 +362,7 @@ class DecentralizedDataParallel(Membership, torch.nn.Module):
         if self._reduction is not None:
             self._reduction.forget()
         self._news.exchange_if_due(self)
-        if report.lost and self._fails:
+        if self._fails and report.lost:
             raise Error(
                 f"worker {self._world.rank}, step {report.step}: worker {report.lost[0]} is gone "
                 "(look at that worker's log; go on from the last checkpoint)"

@@ -68,6 +68,7 @@ def extra(model: "DecentralizedDataParallel") -> Dict[str, Any]:
         "algorithm": model._options.algorithm,
         "cut": model._engine.cut,
         "state": read(model._engine, model._stream(), lambda name: is_own(model, name)),
+        "noise": None if model._noise is None else model._noise.state(),
     }
 
 

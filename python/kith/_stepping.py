@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import types
 from typing import TYPE_CHECKING, Any, Callable, FrozenSet, Iterator, List, Optional, Tuple
 
@@ -12,7 +11,7 @@ import torch
 
 from kith import _state
 from kith._kith import Error, InputError
-from kith._table import addresses_of
+from kith._noise import NoiseMeter
 
 if TYPE_CHECKING:
     from kith._parallel import DecentralizedDataParallel
@@ -175,19 +174,20 @@ class Wrapped(_Stepping):
             self._unused = self.optimizer.found_inf
         elif model._skips and self._scales:
             # The optimizer leaves everything as it is where this says so, on its device: the host need not wait to know.
-            self._unused = torch.isfinite(self._squares()).logical_not().float()
-        elif model._skips and not math.isfinite(self._squares().item()):
+            self._unused = self._non_finite()
+        elif model._skips and bool(self._non_finite().item()):
             return True
         if max_norm is not None:
             torch.nn.utils.clip_grad_norm_(model._table.parameters, max_norm)
         return False
 
-    def _squares(self) -> torch.Tensor:
-        """The sum of the squares of all gradients; on their device, which may still be computing it."""
+    def _non_finite(self) -> torch.Tensor:
+        """1 where a gradient holds inf or NaN, else 0; on their device, which may still be looking."""
         model = self.model
-        sum_ = torch.empty((), dtype=torch.float64, device=model._table.device)
-        model._engine.square_gradients(addresses_of(model._table.gradients()), sum_.data_ptr(), model._stream())
-        return sum_
+        found = torch.empty((), dtype=torch.float32, device=model._table.device)
+        addresses, _kept = model._table.gradients()
+        model._engine.find_non_finite(addresses, found.data_ptr(), model._stream())
+        return found
 
     def _multiply(self, factor: float) -> None:
         gradients: List[torch.Tensor] = [p.grad for p in self.model._table.parameters if p.grad is not None]
@@ -226,24 +226,37 @@ class Fused(_Stepping):
         self._require_untouched()
         scaled, scale = self.scaler()
         max_norm, model._max_norm = model._max_norm, None
-        gradients = model._table.gradients()
-        inputs = [(0, 0.0, 0.0)] * len(gradients)
+        addresses, gradients = model._table.gradients()
+        inputs = [(0, 0.0, 0.0)] * len(addresses)
         # With all-reduce the gradients are everybody's by now, and all move alike.
         only_mixes = model._only_mixes and model._reduction is None
         for group in self.optimizer.param_groups if not only_mixes else ():
             lr, decay = float(group["lr"]), float(group["weight_decay"])
-            for parameter in group["params"]:
-                i = model._table.index[id(parameter)]
-                gradient = gradients[i]
-                inputs[i] = (0 if gradient is None else gradient.data_ptr(), lr, decay)
+            for i in map(model._table.index.__getitem__, map(id, group["params"])):
+                inputs[i] = (addresses[i], lr, decay)
+        if model._noise is not None:
+            self._mend_rates(model._noise, inputs)
+            model._noise.take_whole([] if only_mixes else gradients)
         factor = 1.0 if scale is None else 1.0 / float(scale)
         report = model._engine.step(inputs, factor, max_norm, model._skips or scaled, model._stream())
-        report.skipped = report.skipped or only_mixes
+        if only_mixes:
+            report.skipped = True
         model._finish(report)
         return loss
 
+    def _mend_rates(self, noise: NoiseMeter, inputs: List[Tuple[int, float, float]]) -> None:
+        if not noise.measured:
+            return
+        decoupled = self.optimizer._kith_rule.endswith("adamw")  # that decay is no matter of noise: lr * decay stays what it was
+        for i, factor in enumerate(noise.factors(self.model.size)):
+            address, lr, decay = inputs[i]
+            inputs[i] = (address, factor * lr, decay / factor if decoupled else decay)
+
     def _require_untouched(self) -> None:
-        for name, version, now in zip(self.model._table.names, self._versions, self.model._table.versions()):
+        found = self.model._table.versions()
+        if found == self._versions:
+            return
+        for name, version, now in zip(self.model._table.names, self._versions, found):
             if version != now:
                 raise InputError(
                     f"parameter {name}: was changed since the last step "

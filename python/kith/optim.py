@@ -12,6 +12,7 @@ groups and do not change. Defaults are those of kith's C++ and of ``kith train``
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Dict, Iterable, Mapping, Optional, Tuple, Union
 
 import torch
@@ -25,6 +26,34 @@ __all__ = ["SGD", "Adam", "AdamW", "AccumAdamW"]
 _defaults = _kith.Options()
 
 Parameters = Union[Iterable[torch.Tensor], Iterable[Dict[str, Any]]]
+
+
+# Torch names every step for profilers and calls hooks around it, at a cost of 0.1 ms and more whether or not there are any. An optimizer
+# of kith's does so where somebody listens.
+_profiled: Callable[[], bool] = getattr(torch.autograd, "_profiler_enabled", lambda: True)
+_hooks_of_all = [
+    getattr(sys.modules[torch.optim.Optimizer.__module__], f"_global_optimizer_{when}_hooks", {}) for when in ("pre", "post")
+]
+
+
+def _somebody_listens(optimizer: torch.optim.Optimizer) -> bool:
+    if _profiled() or any(_hooks_of_all):
+        return True
+    return bool(getattr(optimizer, "_optimizer_step_pre_hooks", None) or getattr(optimizer, "_optimizer_step_post_hooks", None))
+
+
+def _told(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step as torch's own optimizers have it."""
+    if hasattr(torch.optim.Optimizer, "profile_hook_step"):
+        return torch.optim.Optimizer.profile_hook_step(step)
+
+    def told(self: Any, closure: Any = None) -> Any:  # as torch 1.13 does, which has no hooks
+        with torch.autograd.profiler.record_function(f"Optimizer.step#{type(self).__name__}.step"):
+            loss = step(self, closure)
+            self._optimizer_step_code()
+            return loss
+
+    return told
 
 
 class _Fused(torch.optim.Optimizer):
@@ -60,10 +89,18 @@ class _Fused(torch.optim.Optimizer):
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
         """Steps, and averages with the neighbours."""
+        step = self._told_step if _somebody_listens(self) else self._step
+        return step() if closure is None else step(closure)  # hooks see the arguments as they were given
+
+    step.hooked = True  # type: ignore[attr-defined]  # torch need not wrap it
+
+    def _step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         if self._kith_model is None:
             raise InputError("optimizer: its model is not wrapped (kith.DecentralizedDataParallel(module, optimizer) first)")
         self._require_shared()
         return self._kith_model._stepping.step(closure)
+
+    _told_step = _told(_step)
 
     def state_dict(self) -> Dict[str, Any]:
         """As torch's, with this worker's moments as they now are."""

@@ -147,8 +147,8 @@ std::vector<bool> FrontEngine::mean_gradients(const std::vector<Address>& gradie
   }
 }
 
-void FrontEngine::square_gradients(const std::vector<Address>& gradients, Address to, Address stream) {
-  on_stream(stream, [&] { engine().square_gradients(inputs_of(gradients), static_cast<double*>(at(to))); });
+void FrontEngine::find_non_finite(const std::vector<Address>& gradients, Address found, Address stream) {
+  on_stream(stream, [&] { engine().find_non_finite(inputs_of(gradients), static_cast<float*>(at(found))); });
 }
 
 void FrontEngine::average(const std::vector<Address>& to, Address stream) {

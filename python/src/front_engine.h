@@ -68,7 +68,7 @@ class FrontEngine {
   void gradient_ready(std::size_t parameter, Address gradient, Address stream);
   std::vector<bool> mean_gradients(const std::vector<Address>& gradients, const std::vector<Address>& to,
                                    Address stream);
-  void square_gradients(const std::vector<Address>& gradients, Address to, Address stream);
+  void find_non_finite(const std::vector<Address>& gradients, Address found, Address stream);
 
   void average(const std::vector<Address>& to, Address stream);
   double consensus_distance(Address stream);

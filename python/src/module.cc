@@ -231,7 +231,7 @@ void add_engine(py::module_& m) {
       .def("gradient_ready", &FrontEngine::gradient_ready, "parameter"_a, "gradient"_a, "stream"_a,
            py::call_guard<py::gil_scoped_release>())
       .def("mean_gradients", &FrontEngine::mean_gradients, "gradients"_a, "to"_a, "stream"_a)
-      .def("square_gradients", &FrontEngine::square_gradients, "gradients"_a, "to"_a, "stream"_a)
+      .def("find_non_finite", &FrontEngine::find_non_finite, "gradients"_a, "found"_a, "stream"_a)
       .def("average", &FrontEngine::average, "to"_a, "stream"_a)
       .def("consensus_distance", &FrontEngine::consensus_distance, "stream"_a)
       .def("gather", &FrontEngine::gather, "value"_a)

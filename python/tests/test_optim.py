@@ -137,6 +137,28 @@ def groups_and_schedulers(world):
     return vector(net), vector(theirs_net), rates, state, reference.state_dict(), isinstance(opt, torch.optim.Optimizer)
 
 
+def observed(world):
+    """One step that nobody observes, one under a profiler, one with hooks."""
+    net = make_net()
+    opt = kith.optim.AdamW(net.parameters(), lr=LR)
+    model = kith.DecentralizedDataParallel(net, opt)
+    hooked = []
+
+    def step():
+        opt.zero_grad(set_to_none=True)
+        loss_of(model, world.rank, model.steps).backward()
+        opt.step()
+
+    step()
+    with torch.profiler.profile() as seen:
+        step()
+    if hasattr(opt, "register_step_post_hook"):
+        opt.register_step_pre_hook(lambda *_: hooked.append("before"))
+        opt.register_step_post_hook(lambda *_: hooked.append("after"))
+    step()
+    return [event.key for event in seen.key_averages()], hooked, model.steps
+
+
 class Torch(unittest.TestCase):
     def test_groups_schedulers_and_state_are_torchs(self):
         ours, theirs, rates, state, reference, is_optimizer = run_alone(groups_and_schedulers)
@@ -148,6 +170,13 @@ class Torch(unittest.TestCase):
             for key in ("exp_avg", "exp_avg_sq"):
                 self.assertLess((state["state"][i][key] - entry[key]).abs().max().item(), 1e-12)
             self.assertEqual(float(state["state"][i]["step"]), float(entry["step"]))
+
+    def test_profilers_and_hooks_see_the_step(self):
+        names, hooked, steps = run_alone(observed)
+        self.assertIn("Optimizer.step#AdamW.step", names)
+        self.assertEqual(steps, 3)
+        if hasattr(torch.optim.Optimizer, "register_step_post_hook"):  # torch 2
+            self.assertEqual(hooked, ["before", "after"])
 
     def test_defaults_are_the_engines(self):
         net, engine = torch.nn.Linear(2, 1), kith._kith.Options()

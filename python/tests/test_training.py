@@ -230,6 +230,30 @@ def one_frozen(world):
     return net.other.detach().cpu()
 
 
+def odd_gradients(world, fused, odd):
+    """One sparse, one laid out otherwise, one missing, one of a parameter that was frozen after; then plain ones again."""
+    net = torch.nn.Module()
+    net.table = torch.nn.Embedding(5, 3, sparse=True).double().to(DEVICE)
+    for name in ("turned", "missing", "frozen", "plain"):
+        net.register_parameter(name, torch.nn.Parameter(torch.ones(4, 3, dtype=torch.float64, device=DEVICE)))
+    opt = (kith.optim.SGD if fused else torch.optim.SGD)(net.parameters(), lr=0.5)
+    wrap(net, opt)
+    before = [p.detach().clone() for p in net.parameters()]
+    for p in net.parameters():
+        p.grad = torch.arange(p.numel(), dtype=torch.float64, device=DEVICE).view(p.shape)
+    if odd:
+        net.table.weight.grad = None
+        net.table(torch.tensor([1, 3, 3], device=DEVICE)).sum().backward()
+        assert net.table.weight.grad.is_sparse
+        net.turned.grad = torch.arange(12, dtype=torch.float64, device=DEVICE).view(3, 4).t()
+        net.missing.grad = None
+        net.frozen.grad = None
+        net.frozen.requires_grad_(False)
+    used = [torch.zeros_like(p) if p.grad is None else p.grad.to_dense().contiguous() for p in net.parameters()]
+    opt.step()
+    return max((p - (x - 0.5 * g)).abs().max().item() for p, x, g in zip(net.parameters(), before, used))
+
+
 def retained(world):
     """A graph over a step is of no use, as after any change in place."""
     net = make_net()
@@ -315,6 +339,11 @@ class Habits(unittest.TestCase):
     def test_what_has_no_gradient_is_only_averaged(self):
         for other in run_workers(2, one_frozen):
             self.assertTrue(torch.equal(other, torch.full((2,), 0.5)))
+
+    def test_gradients_of_any_layout(self):
+        for fused in (False, True):
+            for odd in (False, True):
+                self.assertEqual(run_alone(odd_gradients, fused, odd), 0.0)
 
     def test_a_graph_over_a_step_is_refused(self):
         self.assertIn("modified by an inplace operation", run_alone(retained))

@@ -251,15 +251,30 @@ TEST(AllReduce, GradientOfOneWorkerReachesAll) {
       quadratic.engine().gradient_ready(1, quadratic.inputs()[1]);
       const double norm = quadratic.engine().gradient_norm(quadratic.inputs());
       EXPECT_GT(norm, 0);
-      double squares = 0;
-      quadratic.engine().square_gradients(quadratic.inputs(), &squares);
-      EXPECT_DOUBLE_EQ(squares, norm * norm);
+      float found = -1;
+      quadratic.engine().find_non_finite(quadratic.inputs(), &found);
+      EXPECT_EQ(found, 0);
       quadratic.engine().step(quadratic.inputs(), {});
     }
     return text_of(quadratic.model());
   });
   EXPECT_EQ(models[0], models[1]);
   EXPECT_EQ(models[0], models[2]);
+}
+
+TEST(Gradients, InfAndNanAreFoundWithoutAStep) {
+  support::run_world("inproc", 1, [](support::Worker& worker) {
+    Quadratic<double> quadratic(worker, options_for("awc", "sgd", "complete"));
+    quadratic.engine().start();
+    for (const double value : {1e300, std::nan(""), -HUGE_VAL}) {  // the square of the first is infinite
+      quadratic.backward();
+      quadratic.spoil(1, value);
+      float found = -1;
+      quadratic.engine().find_non_finite(quadratic.inputs(), &found);
+      EXPECT_EQ(found, std::isfinite(value) ? 0 : 1) << value;
+    }
+    return std::string();
+  });
 }
 
 TEST(Trigger, MixesEveryThirdStepOnly) {

@@ -96,6 +96,27 @@ TEST(ConsensusSample, ReadsTheBlocksOfAnInt8Wire) {
             sample_consensus(own, {&floats, 1}, kCount, 3).distance(kCount));
 }
 
+TEST(ConsensusSample, EachNeighbourIsTakenByItselfInTheSamePass) {
+  for (const std::size_t count : {40u, 5000u}) {
+    const auto all = models(4, count, 1);
+    const SampledVector own{all[0].data(), DType::f32};
+    const std::vector<SampledVector> others{{all[1].data(), DType::f32, 2.0, 0.25},
+                                            {all[2].data(), DType::f32, 1.0, 0.5},
+                                            {all[3].data(), DType::f32, 0.5, 0.25}};
+    std::vector<ConsensusSample> each(others.size());
+    const ConsensusSample together = sample_consensus(own, others, count, 5, each);
+    EXPECT_EQ(together.squares, sample_consensus(own, others, count, 5).squares);
+    double sum = 0;
+    for (std::size_t j = 0; j < others.size(); ++j) {
+      const ConsensusSample alone = sample_consensus(own, {&others[j], 1}, count, 5);
+      EXPECT_DOUBLE_EQ(each[j].squares, alone.squares);
+      EXPECT_EQ(each[j].elements, count);
+      sum += alone.squares;
+    }
+    EXPECT_NEAR(together.squares, sum / 3, 1e-12 * sum);
+  }
+}
+
 TEST(ConsensusSample, NothingToLookAtTellsNothing) {
   const Model a(100, 1.0F);
   const SampledVector own{a.data(), DType::f32};

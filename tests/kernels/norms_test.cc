@@ -1,4 +1,5 @@
 #include <limits>
+#include <utility>
 
 #include "kith/base/rng.h"
 #include "kith/kernels/cpu/cpu_kernels.h"
@@ -69,6 +70,45 @@ TEST_P(NormsTest, SumSquaresOfVectorsOfAnyType) {
   cpu->sum_squares(vectors, &got);
   EXPECT_NEAR(got, want, 1e-6 * want);  // the doubles are rounded to float first
   EXPECT_NEAR(want, 10'001 + 4'097 + 777, 600);
+}
+
+// Bits of a type's largest number, of infinity and of a NaN; the exponent of the first is not full.
+template <class Word>
+struct Extremes {
+  DType type;
+  Word largest, infinity, nan;
+};
+
+template <class Word>
+void expect_found(const Extremes<Word>& e) {
+  for (const std::size_t count : {1, 3, 17, 100'003}) {
+    for (const auto& kernels : {make_cpu_kernels<float>({.threads = 3}), make_reference_kernels<float>()}) {
+      std::vector<Word> words(count, e.largest);
+      const Word minus = static_cast<Word>(e.largest | static_cast<Word>(Word{1} << (8 * sizeof(Word) - 1)));
+      words[count / 2] = minus;
+      const Vector vectors[] = {{nullptr, DType::f32, 0}, {words.data(), e.type, count}};
+      float found = -1;
+      kernels->find_non_finite(vectors, &found);
+      EXPECT_EQ(found, 0) << name_of(e.type) << ", " << count << ": its square may be infinite, it is not";
+      for (const std::size_t place : {std::size_t{0}, count / 3, count - 1}) {
+        for (const Word odd : {e.infinity, e.nan}) {
+          const Word before = std::exchange(words[place], odd);
+          kernels->find_non_finite(vectors, &found);
+          EXPECT_EQ(found, 1) << name_of(e.type) << ", " << count << " at " << place;
+          words[place] = before;
+          kernels->find_non_finite(vectors, &found);
+          EXPECT_EQ(found, 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(NormsTest, FindInfAndNanAndNothingElse) {
+  expect_found<std::uint32_t>({DType::f32, 0x7f7fffffU, 0x7f800000U, 0xffc00001U});
+  expect_found<std::uint64_t>({DType::f64, 0x7fefffffffffffffU, 0xfff0000000000000U, 0x7ff0000000000001U});
+  expect_found<std::uint16_t>({DType::bf16, 0x7f7fU, 0x7f80U, 0xff81U});
+  expect_found<std::uint16_t>({DType::f16, 0x7bffU, 0xfc00U, 0x7c01U});
 }
 
 TEST_P(NormsTest, ClipAsTorchDoes) {

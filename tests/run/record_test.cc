@@ -108,7 +108,9 @@ TEST(Metrics, ALineHoldsWhatWasCounted) {
   step.time = 1234.5;
   step.view = 2;
   step.consensus = 0.25;
-  step.late = {WorkerId{4}};
+  step.late = {WorkerId{4}, WorkerId{11}};
+  step.gradient_norm = 1e-3;
+  step.skipped = true;
   step.peers = {{WorkerId{1}, 0.125, 64}, {WorkerId{4}, 0.5, 0}};
   step.loss = NAN;
   metrics.write(step);
@@ -117,7 +119,9 @@ TEST(Metrics, ALineHoldsWhatWasCounted) {
   EXPECT_EQ(json.at("view"), 2);
   EXPECT_EQ(json.at("consensus"), 0.25);
   EXPECT_EQ(json.at("waiting_share"), 0.25);
-  EXPECT_EQ(json.at("late"), nlohmann::json({4}));
+  EXPECT_EQ(json.at("late"), nlohmann::json({4, 11}));
+  EXPECT_EQ(json.at("gradient_norm"), 1e-3);
+  EXPECT_EQ(json.at("skipped"), true);
   EXPECT_FALSE(json.contains("lost"));
   EXPECT_TRUE(json.at("loss").is_null());
   EXPECT_EQ(json.at("peers").at("1").at("read"), 64);

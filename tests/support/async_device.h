@@ -195,6 +195,13 @@ class AsyncKernels final : public kernels::Kernels<T> {
       vector.data = device_memory(vector.data);
     queue_.enqueue([inner = inner_, owned, sum = device_memory(sum)] { inner->sum_squares(owned, sum); });
   }
+  void find_non_finite(std::span<const kernels::Vector> vectors, float* found) override {
+    std::vector<kernels::Vector> owned(vectors.begin(), vectors.end());
+    for (kernels::Vector& vector : owned)
+      vector.data = device_memory(vector.data);
+    queue_.enqueue(
+        [inner = inner_, owned, found = device_memory(found)] { inner->find_non_finite(owned, found); });
+  }
   void clip_factor(const double* sum, double most, double* factor) override {
     queue_.enqueue([inner = inner_, sum = device_memory(sum), most, factor = device_memory(factor)] {
       inner->clip_factor(sum, most, factor);

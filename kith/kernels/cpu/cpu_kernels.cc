@@ -1,6 +1,8 @@
 #include "kith/kernels/cpu/cpu_kernels.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <vector>
 
 #include "kith/kernels/arguments.h"
@@ -15,6 +17,35 @@ namespace {
 constexpr std::size_t kLeastPerThread = 32768;
 // Norms are summed per block, and threads get whole blocks.
 constexpr std::size_t kNormBlock = 4096;
+
+// Whether all bits of an exponent are set somewhere: inf or NaN.
+template <class Word>
+bool any_full_exponent(const void* data, Word exponent, Range range) {
+  const std::byte* const bytes = static_cast<const std::byte*>(data);
+  Word most = 0;
+  for (std::size_t i = range.begin; i < range.end; ++i) {
+    Word word;
+    std::memcpy(&word, bytes + i * sizeof word, sizeof word);
+    most = std::max(most, static_cast<Word>(word & exponent));
+  }
+  return most == exponent;
+}
+
+bool holds_non_finite(const Vector& vector, Range range) {
+  switch (vector.type) {
+    case DType::f32:
+      return any_full_exponent<std::uint32_t>(vector.data, 0x7f800000U, range);
+    case DType::f64:
+      return any_full_exponent<std::uint64_t>(vector.data, 0x7ff0000000000000U, range);
+    case DType::bf16:
+      return any_full_exponent<std::uint16_t>(vector.data, 0x7f80U, range);
+    case DType::f16:
+      return any_full_exponent<std::uint16_t>(vector.data, 0x7c00U, range);
+    case DType::i8:
+      break;
+  }
+  return false;
+}
 
 template <class T>
 class CpuKernels final : public Kernels<T> {
@@ -91,6 +122,17 @@ class CpuKernels final : public Kernels<T> {
       }
     }
     *sum = total;
+  }
+
+  void find_non_finite(std::span<const Vector> vectors, float* found) override {
+    std::atomic<bool> seen = false;
+    for (const Vector& vector : vectors) {
+      check_plain(vector.type);
+      split(vector.count, [&](Range range) {
+        if (holds_non_finite(vector, range)) seen = true;
+      });
+    }
+    *found = seen ? 1 : 0;
   }
 
   void clip_factor(const double* sum, double most, double* factor) override {

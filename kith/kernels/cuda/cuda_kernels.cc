@@ -77,24 +77,22 @@ class CudaKernels final : public Kernels<T> {
   }
 
   void sum_squares(std::span<const Vector> vectors, double* sum) override {
-    for (const Vector& vector : vectors)
-      check_plain(vector.type);
     const cuda::OnDevice here(device_);
-    cuda::Terms terms;
     cuda::Sum how = cuda::Sum::fresh;
-    const auto add_up = [&] {
+    for_each_launch(vectors, [&](const cuda::Terms& terms) {
       require(cuda::launch_partial_squares(terms, how, partials_, stream_), kSumming);
       how = cuda::Sum::added;
-      terms.terms = 0;
-      terms.tiles = 0;
-    };
-    for (const Vector& vector : vectors) {
-      if (terms.terms == cuda::kMostTerms) add_up();
-      terms.term[terms.terms++] = {vector.data, nullptr, vector.count, terms.tiles, vector.type};
-      terms.tiles += cuda::tiles_of_term(vector.count);
-    }
-    add_up();
+    });
     require(cuda::launch_total_squares(partials_, 1, sum, stream_), kSumming);
+  }
+
+  void find_non_finite(std::span<const Vector> vectors, float* found) override {
+    const cuda::OnDevice here(device_);
+    constexpr const char* kLooking = "looking for inf and NaN on the GPU";
+    require(cudaMemsetAsync(found, 0, sizeof *found, stream_), kLooking);
+    for_each_launch(vectors, [&](const cuda::Terms& terms) {
+      require(cuda::launch_find_non_finite(terms, found, stream_), kLooking);
+    });
   }
 
   void clip_factor(const double* sum, double most, double* factor) override {
@@ -110,6 +108,24 @@ class CudaKernels final : public Kernels<T> {
   }
 
  private:
+  // The vectors in portions of what a launch takes; one at least.
+  template <class Launch>
+  static void for_each_launch(std::span<const Vector> vectors, const Launch& launch) {
+    for (const Vector& vector : vectors)
+      check_plain(vector.type);
+    cuda::Terms terms;
+    for (const Vector& vector : vectors) {
+      if (terms.terms == cuda::kMostTerms) {
+        launch(terms);
+        terms.terms = 0;
+        terms.tiles = 0;
+      }
+      terms.term[terms.terms++] = {vector.data, nullptr, vector.count, terms.tiles, vector.type};
+      terms.tiles += cuda::tiles_of_term(vector.count);
+    }
+    launch(terms);
+  }
+
   static constexpr std::string_view kSumming = "summing squares on the GPU";
 
   void run_one(const Pass<T>& pass) {

@@ -30,35 +30,63 @@ __device__ Squares sum_of_block(Squares mine) {
   return all;
 }
 
-template <Order kOrder>
-__device__ void add_squares(const Term& term, const BlockLane& p, Squares& sum) {
-  double a[4], b[4]{};
-  convert<double, kOrder>(fetch<double, kOrder>(term.a, term.type, p), term.type, 0.0F, a);
-  if (term.b != nullptr)
-    convert<double, kOrder>(fetch<double, kOrder>(term.b, term.type, p), term.type, 0.0F, b);
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    sum.norm = __fma_rn(a[k], a[k], sum.norm);
-    if (term.b != nullptr) sum.distance = __fma_rn(a[k] - b[k], a[k] - b[k], sum.distance);
+// What a thread makes of the elements that it sees: their squares.
+struct SquaresSeen {
+  Squares sum;
+
+  __device__ void see(float a) {
+    const double value = a;
+    sum.norm = __fma_rn(value, value, sum.norm);
   }
-}
+  template <Order kOrder>
+  __device__ void see(const Term& term, const BlockLane& p) {
+    double a[4], b[4]{};
+    convert<double, kOrder>(fetch<double, kOrder>(term.a, term.type, p), term.type, 0.0F, a);
+    if (term.b != nullptr)
+      convert<double, kOrder>(fetch<double, kOrder>(term.b, term.type, p), term.type, 0.0F, b);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      sum.norm = __fma_rn(a[k], a[k], sum.norm);
+      if (term.b != nullptr) sum.distance = __fma_rn(a[k] - b[k], a[k] - b[k], sum.distance);
+    }
+  }
+};
+
+// Zero times each: that is zero, but for inf and NaN, whose NaN stays. Floats need no double for it.
+struct ZerosSeen {
+  float of_floats = 0;
+  double of_others = 0;
+
+  __device__ void see(float a) { of_floats = __fmaf_rn(a, 0.0F, of_floats); }
+  template <Order kOrder>
+  __device__ void see(const Term& term, const BlockLane& p) {
+    double a[4];
+    convert<double, kOrder>(fetch<double, kOrder>(term.a, term.type, p), term.type, 0.0F, a);
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      of_others = __fma_rn(a[k], 0.0, of_others);
+  }
+  __device__ bool non_finite() const {
+    return of_floats != 0 || of_others != 0;
+  }
+};
 
 // A warp's part of a whole tile of floats, in the order of the loop over blocks; all loads are under way
 // before the first is used.
-__device__ void add_float_squares(const void* a, std::size_t first, int lane, Squares& sum) {
+template <class Seen>
+__device__ void see_floats(const void* a, std::size_t first, int lane, Seen& seen) {
   constexpr std::size_t kStride = kThreads / kWarp * kBlock;
   constexpr int kMany = kTermTile / kStride;
   float4 x[kMany];
 #pragma unroll
   for (int k = 0; k < kMany; ++k)
     x[k] = word_at<float4>(a, (first + k * kStride) / 4 + static_cast<std::size_t>(lane));
-  const auto add = [&](double value) { sum.norm = __fma_rn(value, value, sum.norm); };
 #pragma unroll
   for (int k = 0; k < kMany; ++k) {
-    add(x[k].x);
-    add(x[k].y);
-    add(x[k].z);
-    add(x[k].w);
+    seen.see(x[k].x);
+    seen.see(x[k].y);
+    seen.see(x[k].z);
+    seen.see(x[k].w);
   }
 }
 
@@ -67,10 +95,10 @@ __device__ bool aligned_for_four(const Term& term) {
   return (reinterpret_cast<std::uintptr_t>(term.a) | reinterpret_cast<std::uintptr_t>(term.b)) % bytes == 0;
 }
 
-__global__ void __launch_bounds__(kThreads)
-    partial_squares(const __grid_constant__ Terms terms, Sum sum, double* partials) {
+// All tiles that are this block's.
+template <class Seen>
+__device__ void see_tiles(const Terms& terms, Seen& seen) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  Squares mine;
   int t = 0;
   for (std::size_t tile = blockIdx.x; tile < terms.tiles; tile += gridDim.x) {
     while (t + 1 < terms.terms && terms.term[t + 1].first_tile <= tile)
@@ -80,18 +108,24 @@ __global__ void __launch_bounds__(kThreads)
     std::size_t first = (tile - term.first_tile) * kTermTile;
     const std::size_t end = min(first + kTermTile, term.count);
     if (wide && term.type == DType::f32 && term.b == nullptr && end - first == kTermTile) {
-      add_float_squares(term.a, first + threadIdx.x / kWarp * kBlock, lane, mine);
+      see_floats(term.a, first + threadIdx.x / kWarp * kBlock, lane, seen);
       continue;
     }
     for (first += threadIdx.x / kWarp * kBlock; first < end; first += kThreads / kWarp * kBlock) {
       if (wide && end - first >= kBlock) {
-        add_squares<Order::wide>(term, {first, lane, kBlock}, mine);
+        seen.template see<Order::wide>(term, {first, lane, kBlock});
       } else {
-        add_squares<Order::strided>(term, {first, lane, static_cast<int>(min(end - first, kBlock))}, mine);
+        seen.template see<Order::strided>(term, {first, lane, static_cast<int>(min(end - first, kBlock))});
       }
     }
   }
-  const Squares all = sum_of_block(mine);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    partial_squares(const __grid_constant__ Terms terms, Sum sum, double* partials) {
+  SquaresSeen seen;
+  see_tiles(terms, seen);
+  const Squares all = sum_of_block(seen.sum);
   if (threadIdx.x != 0) return;
   double* const norm = partials + blockIdx.x;
   double* const distance = norm + kPartials;
@@ -111,6 +145,13 @@ __global__ void __launch_bounds__(kThreads) total_squares(const double* partials
   if (sums > 1) to[1] = all.distance;
 }
 
+__global__ void __launch_bounds__(kThreads)
+    find_non_finite(const __grid_constant__ Terms terms, float* found) {
+  ZerosSeen seen;
+  see_tiles(terms, seen);
+  if (seen.non_finite()) *found = 1;
+}
+
 __global__ void clip(const double* sum, double most, double* factor) {
   const double wanted = most / (sqrt(*sum) + 1e-6);
   *factor = wanted > 1 ? 1 : wanted;
@@ -128,6 +169,10 @@ cudaError_t launch_partial_squares(const Terms& terms, Sum sum, double* partials
 
 cudaError_t launch_total_squares(const double* partials, int sums, double* to, cudaStream_t stream) {
   return launch(total_squares, {1, kThreads, stream}, partials, sums, to);
+}
+
+cudaError_t launch_find_non_finite(const Terms& terms, float* found, cudaStream_t stream) {
+  return launch(find_non_finite, {kPartials, kThreads, stream}, terms, found);
 }
 
 cudaError_t launch_clip_factor(const double* sum, double most, double* factor, cudaStream_t stream) {

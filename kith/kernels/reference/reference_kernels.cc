@@ -219,6 +219,15 @@ class ReferenceKernels final : public Kernels<T> {
     *sum = total;
   }
 
+  void find_non_finite(std::span<const Vector> vectors, float* found) override {
+    *found = 0;
+    for (const Vector& vector : vectors) {
+      check_plain(vector.type);
+      for (std::size_t i = 0; i < vector.count; ++i)
+        if (!std::isfinite(load(vector.data, vector.type, i))) *found = 1;
+    }
+  }
+
   void clip_factor(const double* sum, double most, double* factor) override {
     *factor = clipping_factor(*sum, most);
   }

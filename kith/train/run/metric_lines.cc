@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kith/base/clock.h"
+#include "kith/telemetry/json_text.h"
 
 namespace kith::train {
 namespace {
@@ -27,14 +28,6 @@ Json json_of(const std::vector<WorkerId>& workers) {
   return ids;
 }
 
-Json json_of(const std::vector<PeerMetrics>& peers) {
-  Json all = Json::object();
-  for (const PeerMetrics& p : peers)
-    all[std::to_string(p.peer.value)] = {{"waited", to_microseconds(p.waited_seconds)},
-                                         {"read", p.bytes_read}};
-  return all;
-}
-
 Json json_of(const comm::PeerLedger& line) {
   return {{"waited", to_microseconds(seconds(line.waited))},
           {"longest", to_microseconds(seconds(line.longest_wait))},
@@ -52,27 +45,58 @@ bool silent(const comm::PeerLedger& line) {
          line.waited == Clock::Duration{} && line.held_up == Clock::Duration{};
 }
 
+void add_workers(telemetry::JsonObject& json, std::string_view name, const std::vector<WorkerId>& workers) {
+  if (workers.empty()) return;
+  std::string& text = json.key(name);
+  text += '[';
+  for (std::size_t k = 0; k < workers.size(); ++k) {
+    if (k > 0) text += ',';
+    telemetry::append_json(text, std::int64_t{workers[k].value});
+  }
+  text += ']';
+}
+
+void add_peers(telemetry::JsonObject& json, const std::vector<PeerMetrics>& peers) {
+  if (peers.empty()) return;
+  telemetry::JsonObject all(json.key("peers"));
+  for (const PeerMetrics& p : peers) {
+    telemetry::JsonObject one(all.key(std::to_string(p.peer.value)));
+    one.field("waited", to_microseconds(p.waited_seconds));
+    one.field("read", p.bytes_read);
+  }
+}
+
 }  // namespace
 
+// At every step, so it costs no tree.
 std::string line_of(const StepMetrics& m) {
-  Json json{{"kind", "step"}, {"step", m.step},   {"time", to_microseconds(m.time)},
-            {"view", m.view}, {"epoch", m.epoch}, {"loss", m.loss},
-            {"lr", m.lr}};
-  if (m.gradient_norm) json["gradient_norm"] = *m.gradient_norm;
-  if (m.noise) json["noise"] = *m.noise;
-  if (m.skipped) json["skipped"] = true;
-  json["seconds"] = m.seconds;
-  json["waited_seconds"] = m.waited_seconds;
-  json["waiting_share"] = m.seconds > 0 ? m.waited_seconds / m.seconds : 0.0;
-  json["held_up_seconds"] = m.held_up_seconds;
-  json["units_per_second"] = m.units_per_second;
-  json["bytes_read"] = m.bytes_read;
-  json["bytes_published"] = m.bytes_published;
-  if (m.consensus) json["consensus"] = *m.consensus;
-  if (!m.late.empty()) json["late"] = json_of(m.late);
-  if (!m.lost.empty()) json["lost"] = json_of(m.lost);
-  if (!m.peers.empty()) json["peers"] = json_of(m.peers);
-  return text_of(json);
+  std::string line;
+  line.reserve(512);
+  {
+    telemetry::JsonObject json(line);
+    json.field("kind", "step");
+    json.field("step", m.step);
+    json.field("time", to_microseconds(m.time));
+    json.field("view", m.view);
+    json.field("epoch", m.epoch);
+    json.field("loss", m.loss);
+    json.field("lr", m.lr);
+    if (m.gradient_norm) json.field("gradient_norm", *m.gradient_norm);
+    if (m.noise) json.field("noise", *m.noise);
+    if (m.skipped) json.field("skipped", true);
+    json.field("seconds", m.seconds);
+    json.field("waited_seconds", m.waited_seconds);
+    json.field("waiting_share", m.seconds > 0 ? m.waited_seconds / m.seconds : 0.0);
+    json.field("held_up_seconds", m.held_up_seconds);
+    json.field("units_per_second", m.units_per_second);
+    json.field("bytes_read", m.bytes_read);
+    json.field("bytes_published", m.bytes_published);
+    if (m.consensus) json.field("consensus", *m.consensus);
+    add_workers(json, "late", m.late);
+    add_workers(json, "lost", m.lost);
+    add_peers(json, m.peers);
+  }
+  return line;
 }
 
 std::string line_of(const EvalMetrics& m) {

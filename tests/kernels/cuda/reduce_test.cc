@@ -1,4 +1,5 @@
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -78,6 +79,38 @@ TEST_F(CudaReduceTest, ClippingStaysOnTheDevice) {
   EXPECT_EQ(results.back()[1], 1);
   cuda->sum_squares({}, results.data());
   EXPECT_EQ(results.back()[0], 0);
+}
+
+template <class T>
+void expect_found(DType type, const std::vector<T>& plain, T odd, std::uint64_t seed) {
+  const auto cuda = make_cuda_kernels<float>();
+  const OnGpu<float> found(std::vector<float>{-1});
+  Rng rng(seed);
+  for (const std::size_t offset : {0, 1}) {
+    for (int k = 0; k < 8; ++k) {
+      std::vector<T> values = plain;
+      const std::size_t place = offset + rng.below(values.size() - offset);
+      values[place] = k % 2 == 0 ? odd : plain[place];
+      const OnGpu<T> on_gpu(values), small(std::vector<T>(5, plain[0]));
+      // More vectors than one launch takes; the one that matters is in the first, or in the last.
+      std::vector<Vector> vectors(600, Vector{small.data(), type, 5});
+      vectors[k < 4 ? 0 : 599] = {on_gpu.data() + offset, type, values.size() - offset};
+      cuda->find_non_finite(vectors, found.data());
+      EXPECT_EQ(found.back()[0], k % 2 == 0 ? 1 : 0)
+          << name_of(type) << " at " << place << " from " << offset;
+    }
+  }
+}
+
+TEST_F(CudaReduceTest, FindsInfAndNanAndNothingElse) {
+  constexpr std::size_t kCount = 3'000'001;
+  expect_found<float>(DType::f32, std::vector<float>(kCount, -3e38F), HUGE_VALF, seed_);
+  expect_found<double>(DType::f64, std::vector<double>(kCount, 1e308), std::nan(""), seed_ + 1);
+  expect_found<std::uint16_t>(DType::bf16, std::vector<std::uint16_t>(kCount, 0x7f7f), 0xff80, seed_ + 2);
+  expect_found<std::uint16_t>(DType::f16, std::vector<std::uint16_t>(kCount, 0x7bff), 0x7c01, seed_ + 3);
+  const OnGpu<float> found(std::vector<float>{-1});
+  make_cuda_kernels<double>()->find_non_finite({}, found.data());
+  EXPECT_EQ(found.back()[0], 0);
 }
 
 template <class To, class From>
