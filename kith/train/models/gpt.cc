@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "kith/train/compat.h"
+#include "kith/train/models/cpu_passes.h"
 #include "kith/train/models/norm.h"
 
 namespace kith::train {
@@ -41,7 +42,10 @@ class Attention final : public nn::Module {
     const auto split = [&](const torch::Tensor& t) {
       return t.view({batch, length, heads_, width / heads_}).transpose(1, 2);
     };
-    const auto parts = query_key_value_(x).chunk(3, /*dim=*/2);
+    const torch::Tensor all = query_key_value_(x);
+    if ((dropout_ == 0 || !is_training()) && fits_attention_on_cpu(all, heads_))
+      return out_(causal_attention_on_cpu(all, heads_));
+    const auto parts = all.chunk(3, /*dim=*/2);
     const torch::Tensor seen = compat::causal_attention(split(parts[0]), split(parts[1]), split(parts[2]),
                                                         is_training() ? dropout_ : 0);
     return out_(seen.transpose(1, 2).reshape({batch, length, width}));
@@ -69,7 +73,8 @@ class Block final : public nn::Module {
 
   torch::Tensor forward(torch::Tensor x) {
     x = x + torch::dropout(attention_->forward(attention_norm_->forward(x)), dropout_, is_training());
-    const torch::Tensor hidden = torch::gelu(widen_(mlp_norm_->forward(x)), gelu_);
+    const torch::Tensor wide = widen_(mlp_norm_->forward(x));
+    const torch::Tensor hidden = gelu_ == "none" ? exact_gelu(wide) : torch::gelu(wide, gelu_);
     return x + torch::dropout(narrow_(hidden), dropout_, is_training());
   }
 
