@@ -73,7 +73,7 @@ TEST(CpuPasses, GeluIsTorchsInDouble) {
 TEST(CpuPasses, TakeWhatTheyAreMadeFor) {
   EXPECT_FALSE(fits_attention_on_cpu(torch::zeros({1, 8, 3 * 32}, torch::kFloat64), 2));
   EXPECT_FALSE(fits_attention_on_cpu(torch::zeros({1, 8, 3 * 24}), 1));
-  EXPECT_FALSE(fits_attention_on_cpu(torch::zeros({8, 1, 3 * 32}).transpose(0, 1), 2));
+  EXPECT_FALSE(fits_attention_on_cpu(torch::zeros({8, 3, 3 * 32}).transpose(0, 1), 2));
   EXPECT_FALSE(fits_attention_on_cpu(torch::zeros({1, 0, 3 * 32}), 2));
   EXPECT_EQ(fits_attention_on_cpu(torch::zeros({1, 8, 3 * 32}), 2),
             kernels::select_model_loops().has_value());
