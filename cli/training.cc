@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include "cli/blas.h"
 #include "cli/commands.h"
 #include "kith/base/error.h"
 #include "kith/base/text.h"
@@ -41,6 +42,7 @@ void hand_on_training(int argc, char** argv) {
     if (argc < 2 || std::string_view(argv[1]) != summary.command) continue;
     const std::filesystem::path program =
         std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kith-training";
+    choose_blas_kernels();
     ::execv(program.c_str(), argv);
     throw Error(cat("cannot be run: ", std::strerror(errno)), program.string(), "install it beside kith");
   }

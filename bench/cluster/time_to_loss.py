@@ -15,6 +15,7 @@ differences by the codecs int8 and sign, and the outer loops diloco and noloco. 
     bench/cluster/time_to_loss.py --out FOLDER --rate 50mbit --far
 """
 import argparse
+import ctypes
 import os
 import shlex
 import subprocess
@@ -81,10 +82,32 @@ def parse():
     return options
 
 
+def blas_kernels():
+    """For everybody what kith chooses for itself: Note [Products of matrices for this processor] in cli/blas.h."""
+    if "OPENBLAS_CORETYPE" in os.environ:
+        return os.environ["OPENBLAS_CORETYPE"]
+    try:
+        library = ctypes.CDLL("libopenblas.so.0")
+    except OSError:
+        return None
+    library.openblas_get_corename.restype = ctypes.c_char_p
+    chosen = library.openblas_get_corename().decode()
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        flags = next((line.split() for line in file if line.startswith("flags")), [])
+    if chosen in ("SkylakeX", "Cooperlake", "SapphireRapids"):
+        return None
+    if all(flag in flags for flag in ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")):
+        return "SkylakeX"
+    return "Haswell" if "avx2" in flags and chosen not in ("Haswell", "Zen") else None
+
+
 def command_of(options, rate, name, run):
     steps = round(options.steps * options.factors.get(name, 1))
     settings = [*COMMON, f"train.steps={steps}", f"train.eval_every={max(1, steps // EVALUATIONS)}", *options.set]
-    command = [HOSTLAB, "--hosts", "4", "--rate", rate, "--logs", run + "-output", "--env", "OMP_NUM_THREADS=1", "--"]
+    command = [HOSTLAB, "--hosts", "4", "--rate", rate, "--logs", run + "-output", "--env", "OMP_NUM_THREADS=1"]
+    if kernels := blas_kernels():
+        command += ["--env", "OPENBLAS_CORETYPE=" + kernels]
+    command.append("--")
     if name in HOOKS or name == ALONE:
         command += [options.python, os.path.join(HERE, "ddp_gpt.py"), "--run", run, "--text", TEXT, "--hook", HOOKS.get(name, "alone")]
     else:

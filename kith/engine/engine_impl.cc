@@ -134,11 +134,10 @@ void Engine::Impl::require_matching_schedule() const {
 
 void Engine::Impl::make_buckets() {
   const bool exchanges = rules32_.algorithm->exchange() == optim::Exchange::models;
-  if (exchanges &&
-      gossip::HopSizes::of(*schedule_, gossip::machines_of(*world_.transport, world_.members), 1).any()) {
+  const std::vector<int> machines = gossip::machines_of(*world_.transport, world_.members);
+  if (exchanges && gossip::HopSizes::of(*schedule_, machines, 1).any())
     comm_threads_ = std::make_unique<gossip::CommThreads>();
-  }
-  ModelCut cut = cut_model(segments_, options_, *schedule_, exchanges);
+  ModelCut cut = cut_model(segments_, options_, *schedule_, machines, exchanges);
   const std::vector<BucketPlan>& plans = cut.plans;
   cut_ = cut_of(plans);
   ahead_ = std::move(cut.ahead);

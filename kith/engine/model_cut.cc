@@ -1,6 +1,7 @@
 #include "kith/engine/model_cut.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "kith/graph/stagger.h"
@@ -33,15 +34,18 @@ std::pair<ModelCut, double> staggered(std::vector<BucketPlan> plans, std::int64_
 }  // namespace
 
 ModelCut cut_model(std::span<const Segment> segments, const EngineOptions& options,
-                   const graph::Schedule& schedule, bool exchanges) {
+                   const graph::Schedule& schedule, std::span<const int> machines, bool exchanges) {
   const std::int64_t turns = exchanges && options.stagger ? graph::turns_of(schedule) : 1;
   const std::size_t block = wire_block(options);
   if (!options.cut.empty()) return staggered(plans_of(options.cut, segments, block), turns).first;
   const std::size_t bytes = bucket_bytes(
       segments, options, averages_gradients(options) ? std::max(graph::kAllReduceParts, turns) : turns);
   auto [whole, fullest] = staggered(cut_buckets(segments, bytes, block), turns);
-  if (fullest <= kUneven || options.layout == Layout::alternating || !graph::crosses_nodes(schedule))
+  const bool links = std::ranges::adjacent_find(machines, std::not_equal_to<>()) != machines.end();
+  if (fullest <= kUneven || options.layout == Layout::alternating || !links ||
+      !graph::crosses_nodes(schedule)) {
     return whole;
+  }
   auto [even, fullest_of_even] = staggered(cut_evenly(segments, bytes, block), turns);
   return fullest_of_even < fullest ? even : whole;
 }

@@ -188,8 +188,9 @@ TEST(Engine, StaggeredBucketsTakeTheRoundsAheadOfTheirs) {
 // Every element by the recursion of awc, each with the rounds of the bucket that it lies in.
 TEST(Engine, ASplitParameterTakesTheRoundsOfItsParts) {
   const std::vector<std::size_t> sizes{100, 9};
+  const std::vector<int> machines{0, 1, 2, 3};
   for (const Layout layout : {Layout::automatic, Layout::staged}) {
-    support::run_world("inproc", 4, [&](support::Worker& worker) {
+    const auto body = [&](support::Worker& worker) {
       EngineOptions options = options_for("awc", "sgd", "aer");
       options.optimizer.momentum = 0;
       options.stagger = true;
@@ -202,7 +203,7 @@ TEST(Engine, ASplitParameterTakesTheRoundsOfItsParts) {
       const auto schedule = graph::make_schedule(options.schedule);
       const std::vector<Segment> table{{"p0", nullptr, 100, DType::f64, 100},
                                        {"p1", nullptr, 9, DType::f64, 9}};
-      const ModelCut cut = cut_model(table, options, *schedule, true);
+      const ModelCut cut = cut_model(table, options, *schedule, machines, true);
       EXPECT_GT(engine.buckets(), 2u);
       std::vector<std::int64_t> ahead(109, -1);
       for (std::size_t b = 0; b < cut.plans.size(); ++b) {
@@ -233,8 +234,25 @@ TEST(Engine, ASplitParameterTakesTheRoundsOfItsParts) {
           EXPECT_NEAR(after[e], expected[e], 1e-12) << "step " << t << ", element " << e;
       }
       return std::string();
-    });
+    };
+    support::run_threads(4, body, machines);
   }
+}
+
+// Even iterations are worth a copy of the model where they fill a link, and nothing in memory.
+TEST(Engine, SplitsParametersBetweenMachinesAlone) {
+  EngineOptions options = options_for("awc", "sgd", "aer");
+  options.stagger = true;
+  options.bucket_bytes = 256;
+  options.schedule.shape = graph::Shape({2, 2});
+  const auto schedule = graph::make_schedule(options.schedule);
+  const std::vector<Segment> table{{"p0", nullptr, 100, DType::f64, 100}, {"p1", nullptr, 9, DType::f64, 9}};
+  const auto splits = [&](const std::vector<int>& machines) {
+    const ModelCut cut = cut_model(table, options, *schedule, machines, true);
+    return std::ranges::any_of(cut.plans, [&](const BucketPlan& plan) { return plan.splits(table); });
+  };
+  EXPECT_TRUE(splits({0, 0, 1, 1}));
+  EXPECT_FALSE(splits({0, 0, 0, 0}));
 }
 
 // In all-reduce a parameter that only one worker used this step has a gradient for everybody: its share of

@@ -53,8 +53,10 @@ TEST_P(Resume, GivesTheBitsOfNeverHavingStopped) {
   EngineOptions options =
       options_for(algorithm, family.empty() ? "accum-adamw" : family, directed ? "random-directed" : "aer");
   options.schedule.shape = graph::Shape({2, 1});
-  for (const bool stagger : {false, true}) {  // with true, a parameter is split between two nodes
+  for (const bool stagger : {false, true}) {
     options.stagger = stagger;
+    // A parameter in several buckets, which are at different rounds.
+    if (stagger) options.cut = {{{3, 16}, {2, 13}}, {{2, 20}}, {{2, 7}, {1, 1}, {0, 7}}};
     options.trigger = stagger ? "every 1" : "from 0 every 1, from 4 every 3";
     options.method.rounds = optim::method_of(algorithm).takes_rounds && stagger ? 2 : 1;
     if (optim::method_of(algorithm).codec != optim::Method::Codec::none) {

@@ -62,11 +62,11 @@ TEST(Checkpoint, ResumeIsBitIdenticalToNeverHavingStopped) {
   }
 }
 
-// The cut of a model into buckets depends on the topology and the nodes; what was saved is taken over all the
-// same.
+// The cut of a model into buckets depends on topology, nodes and machines; what was saved is taken over all
+// the same.
 TEST(Checkpoint, AnotherTopologyOnOtherNodesResumesFromIt) {
   const support::TempFolder folder;
-  const auto saved = support::run_threads(4, [&](Worker& worker) {
+  const auto save = [&](Worker& worker) {
     TestWorld here(worker);
     Normalised network;
     Options options = options_of({"awc", "accum-adamw", "aer"});
@@ -76,7 +76,8 @@ TEST(Checkpoint, AnotherTopologyOnOtherNodesResumesFromIt) {
     train_normalised(model, network, 5);
     save_checkpoint(model, {folder.path()});
     return everything(*network);
-  });
+  };
+  const auto saved = support::run_threads(4, save, /*machines=*/{0, 1, 2, 3});
   for (const Variant& v : {Variant{"awc", "accum-adamw", "exp"},
                            Variant{"awc", "accum-adamw", "complete", engine::Layout::staged, DType::bf16},
                            Variant{"awc", "accum-adamw", "aer", engine::Layout::staged, DType::i8}}) {

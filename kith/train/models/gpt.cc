@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "kith/train/compat.h"
+#include "kith/train/models/cpu_passes.h"
 #include "kith/train/models/norm.h"
 
 namespace kith::train {
@@ -41,7 +42,10 @@ class Attention final : public nn::Module {
     const auto split = [&](const torch::Tensor& t) {
       return t.view({batch, length, heads_, width / heads_}).transpose(1, 2);
     };
-    const auto parts = query_key_value_(x).chunk(3, /*dim=*/2);
+    const torch::Tensor all = query_key_value_(x);
+    if ((dropout_ == 0 || !is_training()) && fits_attention_on_cpu(all, heads_))
+      return out_(causal_attention_on_cpu(all, heads_));
+    const auto parts = all.chunk(3, /*dim=*/2);
     const torch::Tensor seen = compat::causal_attention(split(parts[0]), split(parts[1]), split(parts[2]),
                                                         is_training() ? dropout_ : 0);
     return out_(seen.transpose(1, 2).reshape({batch, length, width}));
@@ -72,7 +76,8 @@ class Block final : public nn::Module {
     const AddNorm before = attention_norm_->after_adding(x, delta);
     delta = torch::dropout(attention_->forward(before.normed), dropout_, is_training());
     const AddNorm between = mlp_norm_->after_adding(before.sum, delta);
-    const torch::Tensor hidden = torch::gelu(widen_(between.normed), gelu_);
+    const torch::Tensor wide = widen_(between.normed);
+    const torch::Tensor hidden = gelu_ == "none" ? exact_gelu(wide) : torch::gelu(wide, gelu_);
     delta = torch::dropout(narrow_(hidden), dropout_, is_training());
     x = between.sum;
   }
