@@ -67,10 +67,9 @@ template <class T>
 void BucketModel<T>::follow_parameters() {
   if (!has_master()) return;
   for (const BucketPart& part : parts_) {
-    const std::array<kernels::Source, 3> sources{
-        kernels::Source{home(part), dtype_of<T>(), 1},
-        kernels::Source{home(part), dtype_of<T>(), -1, plan_.type},
-        kernels::Source{part.parameter, plan_.type, 1}};
+    const std::array<kernels::Source, 3> sources{kernels::Source{home(part), dtype_of<T>(), 1},
+                                                 kernels::Source{home(part), dtype_of<T>(), -1, plan_.type},
+                                                 kernels::Source{part.parameter, plan_.type, 1}};
     kernels_->mix({home(part), nullptr, {}}, {sources, 1}, part.count);
   }
 }
