@@ -28,7 +28,7 @@ __device__ void cast_block(const Cast& cast, const BlockLane& p) {
                           static_cast<float>(x[3])};
     store<float, kOrder>(narrow, static_cast<float*>(cast.to), p);
   } else {
-    store_encoded<T, kOrder>(x, cast.to, nullptr, cast.to_type, p);
+    store_encoded<T, kOrder>(x, cast.to, cast.to_type, 0, p);
   }
 }
 
