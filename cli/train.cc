@@ -72,7 +72,7 @@ void end_with(int code) {
 SupervisorOptions supervision(const train::Job& job) {
   const auto limit = sigterm_limit(job);
   SupervisorOptions options{.ask_after = kAskAfter, .sigterm_limit = limit + kLeaving};
-  if (job.world.on_lost != "fail" && job.algorithm.inside == "none")
+  if (job.world.on_lost == "reform" || (job.world.on_lost == "carry_on" && job.algorithm.inside == "none"))
     options.deaths = {.then = OnDeath::go_on, .least = static_cast<int>(job.world.least)};
   options.on_signal = [limit](int signal) {
     if (signal == SIGTERM) std::cerr << "kith train: " << sigterm_text(limit) << std::endl;
