@@ -34,7 +34,11 @@ class ScalingAdam(torch.optim.Adam):
                 for parameter in group["params"]:
                     if parameter.grad is not None:
                         parameter.grad.div_(float(scale))
-        return super().step(closure)
+        words = {name: vars(self).pop(name) for name in ("grad_scale", "found_inf") if name in vars(self)}  # StrictAdam says why
+        try:
+            return super().step(closure)
+        finally:
+            vars(self).update(words)
 
 
 OPTIMIZERS = {
